@@ -27,11 +27,6 @@ def test_each_turn_imports_the_tree_that_it_measures(tmp_path: Path) -> None:
         before.turn(source, QUICK, tmp_path)
 
 
-def test_an_unknown_revision_is_refused(tmp_path: Path) -> None:
-    with pytest.raises((SystemExit, OSError, before.subprocess.CalledProcessError)):
-        before.extract("no-such-revision", tmp_path)
-
-
 def test_ratios_are_of_medians_and_the_spread_is_that_of_the_turns() -> None:
     key = ("uncontended", "a pair", "holdfast", "pair")
     (line,) = before.compared({key: [10.0, 11.0, 30.0]}, {key: [11.0, 11.0, 12.0]})

@@ -14,7 +14,6 @@ from bench import handoffs, page, picture
 from bench.contenders import Arena
 from bench.model import Result, from_json, to_json
 from bench.scale import Scale
-from bench.stats import Spread
 from bench.stores import ARENAS
 from bench.suites import SUITES
 
@@ -41,12 +40,14 @@ def test_the_page_is_as_the_figures_are(arena: str) -> None:
 
 
 @every_arena
-def test_the_picture_is_as_the_figures_are(arena: str) -> None:
-    about = json.loads(page.figures(arena).read_text(encoding="utf-8"))
-
-    drawn = picture.svg(arena, kept(arena), about)
-
+def test_the_picture_is_as_the_figures_are_and_shows_every_contender(arena: str) -> None:
+    about, results = json.loads(page.figures(arena).read_text(encoding="utf-8")), kept(arena)
+    drawn = picture.svg(arena, results, about)
     assert page.image(arena).read_text(encoding="utf-8") == drawn
+    root = ET.fromstring(picture.svg(arena, results, {"machine": "<a> & b", "versions": {}}))
+    texts = {"".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")}
+    names = {row.label.replace("`", "") for row in results["uncontended"].rows}
+    assert names | {"<a> & b"} <= texts
 
 
 def test_the_picture_of_the_demo_is_as_its_events_are() -> None:
@@ -79,42 +80,30 @@ def test_a_change_by_hand_is_undone() -> None:
 def test_a_run_replaces_the_tables_that_it_measured_and_no_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    # Given a project with two tables that were measured before
+    results = kept()
     about = {"machine": "a machine", "versions": {"holdfast": "1"}}
     monkeypatch.setattr(page, "ROOT", tmp_path)
     for folder in ("bench", "docs"):
         (tmp_path / folder).mkdir()
-    page.page("embedded").write_text(MARKS.format("loop") + MARKS.format("startup"))
-    loop, startup = (dataclasses.replace(result) for result in _two())
-    list(page.write("embedded", about, [loop, startup]))
+    # Given a project with two tables that were measured before
+    text = page.page("embedded")
+    text.write_text(MARKS.format("loop") + MARKS.format("startup"))
+    list(page.write("embedded", about, [results["loop"], results["startup"]]))
     # When one of the two is measured again
-    again = dataclasses.replace(loop, when="2099-01-01")
-    written = list(page.write("embedded", about, [again]))
-
-    text = page.page("embedded").read_text()
-    assert len(written) == 3
-    assert text.count("2099-01-01") == 1
-    assert startup.when in text
-    assert page.read(page.figures("embedded"))["startup"] == from_json(to_json(startup))
-
-
-@pytest.mark.parametrize("suite", ["queue", "guard"])
-def test_the_tables_of_queues_and_of_guards_have_separate_pages(
-    suite: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    book = f"embedded-{suite}s"
-    monkeypatch.setattr(page, "ROOT", tmp_path)
-    (tmp_path / "bench").mkdir()
-    (tmp_path / "docs").mkdir()
-    text = page.page(book)
-    text.write_text(MARKS.format("one").replace("embedded:", f"{book}:"))
-    one = dataclasses.replace(_two()[0], suite=suite, key="one")
-
-    written = list(page.write("embedded", {"machine": "", "versions": {}}, [one]))
-
-    assert written == [page.figures(book), text]
-    assert text == tmp_path / "docs" / f"performance-{suite}s.md"
-    assert one.when in text.read_text()
+    again = dataclasses.replace(results["loop"], when="2099-01-01")
+    assert len(list(page.write("embedded", about, [again]))) == 3
+    assert text.read_text().count("2099-01-01") == 1
+    assert results["startup"].when in text.read_text()
+    startup = from_json(to_json(results["startup"]))
+    assert page.read(page.figures("embedded"))["startup"] == startup
+    # And the tables of queues and of guards have separate pages
+    for suite in ("queue", "guard"):
+        book = f"embedded-{suite}s"
+        other = tmp_path / "docs" / f"performance-{suite}s.md"
+        other.write_text(MARKS.format("one").replace("embedded:", f"{book}:"))
+        one = dataclasses.replace(again, suite=suite, key="one")
+        assert list(page.write("embedded", about, [one])) == [page.figures(book), other]
+        assert one.when in other.read_text()
 
 
 @pytest.mark.parametrize("arena", [one for one in ARENAS.values() if "guard" in one.suites])
@@ -124,28 +113,3 @@ def test_every_table_of_guards_has_its_place_before_it_is_measured(arena: Arena)
 
     panels = {panel.key for panel in SUITES["guard"].panels(arena, Scale())}
     assert blocks == panels | {"machine", "targets"}
-
-
-def _two() -> tuple[Result, Result]:
-    results = page.read(Path(__file__).parents[2] / "bench" / "figures" / "embedded.json")
-    return results["loop"], results["startup"]
-
-
-@every_arena
-def test_the_picture_is_well_formed_and_shows_every_contender(arena: str) -> None:
-    results = kept(arena)
-
-    drawn = picture.svg(arena, results, {"machine": "<a> & b", "versions": {}})
-
-    root = ET.fromstring(drawn)
-    texts = {"".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")}
-    assert "<a> & b" in texts
-    names = {row.label.replace("`", "") for row in results["uncontended"].rows}
-    assert names <= texts
-
-
-def test_a_dot_lies_where_its_figure_is() -> None:
-    low, middle, high = (picture._x(10.0**power, 1, 3) for power in (1, 2, 3))
-
-    assert middle - low == pytest.approx(high - middle)
-    assert Spread(2.0, 1.0, 3.0).low < 2.0

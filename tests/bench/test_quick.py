@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,14 @@ lag.watch()
 
 #: A complete run takes many times longer. Its processes can be delayed more than this one.
 QUICK_S_MAX = {"embedded": 80, "redis": 110, "postgres": 110, "mysql": 110, "zookeeper": 110}
+#: Each skips the test without the program of the server.
+PROGRAMS: dict[str, Callable[[], object]] = {
+    "embedded": lambda: None,
+    "redis": redis_server.program,
+    "postgres": lambda: postgres_server.program("postgres"),
+    "mysql": mariadb_server.program,
+    "zookeeper": zookeeper.jar,
+}
 
 
 def bench(*words: str, **around: str) -> subprocess.CompletedProcess[str]:
@@ -50,14 +59,7 @@ def suites_of(arena: str) -> list[str]:
 @pytest.mark.usual(0)
 @pytest.mark.parametrize("arena", list(ARENAS))
 def test_a_quick_run_measures_everything_in_seconds(arena: str, tmp_path: Path) -> None:
-    if arena == "redis":
-        redis_server.program()
-    if arena == "postgres":
-        postgres_server.program("postgres")
-    if arena == "mysql":
-        mariadb_server.program()
-    if arena == "zookeeper":
-        zookeeper.jar()
+    PROGRAMS[arena]()
     suites = suites_of(arena)
     begun = boottime()
     done = bench(*suites, "--store", arena, "--quick", "--json", str(tmp_path / "figures.json"))
@@ -98,11 +100,3 @@ def test_wrong_words_are_refused_before_anything_is_measured(words: list[str]) -
     assert done.returncode != 0
     assert any(why in done.stderr for why in ("usage", "quick run", "says nothing of"))
     assert "## " not in done.stdout
-
-
-def test_one_suite_can_be_chosen() -> None:
-    done = bench("startup", "--quick")
-
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("\n## ") == 1
-    assert "From start to end of a program" in done.stdout

@@ -17,30 +17,34 @@ PACE_S = 0.25
 EXPECTED = (StoreUnavailable, LockLost, NotAcquired)
 
 
-class Player:
+class Player(threading.Thread):
     """A thread that plays a role until its end; ``worked`` is the time of its last success."""
 
     def __init__(self, face: Face, role: Role, url: str, name: str) -> None:
         self.what = f"{role.__name__}, {face.name}"
-        self.face, self.url, self.name = face, url, name
+        super().__init__(name=self.what)
+        self._face, self._role, self._url = face, role, url
+        #: A name for this role and face, and the start of a name for both faces.
+        self.own, self.shared = f"{name}:{self.what}", f"{name}:{role.__name__}"
         self.worked = 0.0
         self.failure: BaseException | None = None
-        #: The idle role waits for this event.
-        self.woken = threading.Event()
-        self.told = threading.Event()
-        self._thread = threading.Thread(target=self._play, args=(role,), name=self.what)
-        self._thread.start()
+        #: The idle role waits for ``woken``; ``told`` ends a role.
+        self.woken, self.told = threading.Event(), threading.Event()
+        self.start()
 
-    def _play(self, role: Role) -> None:
+    def client(self) -> AsyncClient:
+        """Make a client."""
+        return self._face.client(self._url, ttl=TTL_S)
+
+    def run(self) -> None:
+        """Play the role."""
+
         async def play() -> None:
-            client = self.face.client(self.url, ttl=TTL_S)
-            try:
-                await role(self, client)
-            finally:
-                await client.close()
+            async with self.client() as client:
+                await self._role(self, client)
 
         try:
-            self.face.run(play, 600.0)
+            self._face.run(play, 600.0)
         except BaseException as failure:
             self.failure = failure
 
@@ -50,39 +54,27 @@ class Player:
 
     async def going_on(self) -> bool:
         """Pause; return False when the role has to end."""
-        await self.face.sleep(PACE_S)
+        await self._face.sleep(PACE_S)
         return not self.told.is_set()
-
-    @property
-    def plays(self) -> bool:
-        """True while the role has not ended."""
-        return self._thread.is_alive()
-
-    def end(self) -> None:
-        """End the role, and wait for its thread."""
-        self.woken.set()
-        self.told.set()
-        self._thread.join(60)
 
 
 Role = Callable[[Player, AsyncClient], Awaitable[None]]
 
 
 async def idle(me: Player, client: AsyncClient) -> None:
-    """Lock once before the outage, and again only after `woken` is set."""
+    """Lock once before the outage, and again only after ``woken`` is set."""
     while await me.going_on():
         if not me.worked or me.woken.is_set():
             with suppress(*EXPECTED):
-                async with client.lock(f"{me.name}:{me.what}", timeout=5):
+                async with client.lock(me.own, timeout=5):
                     me.works()
 
 
 async def holder(me: Player, client: AsyncClient) -> None:
     """Hold a lock, and acquire it again when it is lost."""
-    lock = client.lock(f"{me.name}:{me.what}")
     while await me.going_on():
         with suppress(*EXPECTED):
-            async with lock as hold:
+            async with client.lock(me.own) as hold:
                 while hold.lost is None and await me.going_on():
                     await hold.extend()
                     me.works()
@@ -90,34 +82,30 @@ async def holder(me: Player, client: AsyncClient) -> None:
 
 async def waiter(me: Player, client: AsyncClient) -> None:
     """Wait for a lock that the waiter of the other face holds, and release it soon."""
-    lock = client.lock(f"{me.name}:waited for")
     while not me.told.is_set():
         with suppress(*EXPECTED):
-            async with lock:
+            async with client.lock(me.shared):
                 me.works()
                 await me.going_on()
 
 
 async def worker(me: Player, client: AsyncClient) -> None:
     """Work on jobs that another client puts; the worker must not end by itself."""
-    queue = client.queue(f"{me.name}:{me.what}")
-    other = me.face.client(me.url, ttl=TTL_S)
-    puts = other.queue(queue.name)
 
     async def work(job: object) -> None:
         me.works()
 
-    working = queue.worker(work).start()
-    try:
-        while await me.going_on():
+    async with me.client() as other:
+        working = client.queue(me.own).worker(work).start()
+        try:
+            while await me.going_on():
+                with suppress(*EXPECTED):
+                    await other.queue(me.own).put("job")
+                assert not await working.join(0), "the worker ended"
+        finally:
+            working.stop()
             with suppress(*EXPECTED):
-                await puts.put("job")
-            assert not await working.join(0), "the worker ended"
-    finally:
-        working.stop()
-        with suppress(*EXPECTED):
-            await working.join(20)
-            await other.close()
+                await working.join(20)
 
 
 async def guard(me: Player, client: AsyncClient) -> None:
@@ -126,7 +114,7 @@ async def guard(me: Player, client: AsyncClient) -> None:
     async def compute() -> float:
         return now()
 
-    value = client.guard(f"{me.name}:{me.what}", ttl=0.1, lease=TTL_S)
+    value = client.guard(me.own, ttl=0.1, lease=TTL_S)
     while await me.going_on():
         with suppress(*EXPECTED):
             me.worked = max(me.worked, await value.get(compute))
@@ -134,10 +122,9 @@ async def guard(me: Player, client: AsyncClient) -> None:
 
 async def election(me: Player, client: AsyncClient) -> None:
     """Lead, and then let the candidate of the other face lead."""
-    candidate = client.election(f"{me.name}:led")
     while not me.told.is_set():
         with suppress(*EXPECTED):
-            hold = await candidate.campaign()
+            hold = await client.election(me.shared).campaign()
             me.works()
             await me.going_on()
             await hold.release()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,33 +23,24 @@ class Silent:
         self.get_autocommit = lambda: automatic
 
 
-@pytest.fixture
-def orders(shared_mariadb: MariadbServer) -> Iterator[Any]:
-    url = urlsplit(shared_mariadb.url)
-    with contextlib.closing(
-        pymysql.connect(
-            host=url.hostname or "",
-            port=url.port or 0,
-            user=url.username,
-            password=url.password or "",
-            database=url.path.strip("/"),
-            autocommit=True,
-        )
-    ) as connection:
-        SqlFence("fence_auto", paramstyle=pymysql).create(connection)
-        yield connection
-
-
-def test_the_server_is_asked_whether_a_transaction_was_begun(orders: Any) -> None:
-    guard = SqlFence("fence_auto", paramstyle=pymysql)
-    silent = Silent(orders, True)
-    with pytest.raises(ConfigError, match="Turn autocommit off"):
-        guard.advance(silent, "a", 7)
-    assert guard.fence(silent, "a") == 0
-    orders.begin()
-    assert guard.advance(silent, "a", 7) == 7
-    orders.rollback()
-    assert guard.fence(silent, "a") == 0
+def test_the_server_is_asked_whether_a_transaction_was_begun(shared_mariadb: MariadbServer) -> None:
+    url, guard = urlsplit(shared_mariadb.url), SqlFence("fence_auto", paramstyle=pymysql)
+    place = {"host": url.hostname, "port": url.port, "user": url.username}
+    login = {"password": url.password or "", "database": url.path.strip("/")}
+    with contextlib.closing(pymysql.connect(**place, **login, autocommit=True)) as orders:
+        guard.create(orders)
+        silent = Silent(orders, True)
+        with pytest.raises(ConfigError, match="Turn autocommit off"):
+            guard.advance(silent, "a", 7)
+        assert guard.fence(silent, "a") == 0
+        orders.begin()
+        assert guard.advance(silent, "a", 7) == 7
+        orders.rollback()
+        assert guard.fence(silent, "a") == 0
+        # Without autocommit nothing is asked
+        orders.autocommit(False)
+        assert guard.advance(Silent(orders, False), "b", 7) == 7
+        orders.rollback()
 
 
 @pytest.mark.parametrize("driver", ["MySQLdb", "pg8000"])
@@ -62,10 +52,3 @@ def test_a_connection_with_an_unknown_autocommit_state_is_refused(driver: str) -
         with pytest.raises(ConfigError, match="neither the driver nor the server shows it"):
             guard.advance(Silent(other, True), "a", 7)
         assert not other.in_transaction
-
-
-def test_without_autocommit_nothing_is_asked(orders: Any) -> None:
-    orders.autocommit(False)
-    guard = SqlFence("fence_auto", paramstyle=pymysql)
-    assert guard.advance(Silent(orders, False), "b", 7) == 7
-    orders.rollback()

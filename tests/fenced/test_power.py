@@ -187,10 +187,7 @@ BUGS = {
         "        self._sync(self._sidecar)\n        self.note = note",
         "        self.note = note",
     ),
-    "an append isn't synced": (
-        WRITTEN,
-        UNSYNCED,
-    ),
+    "an append isn't synced": (WRITTEN, UNSYNCED),
     "a replacement isn't synced": (
         "                    files.write(file, payload)\n                    self._sync(file)\n",
         "                    files.write(file, payload)\n",
@@ -199,10 +196,7 @@ BUGS = {
         "        self._sync_folder()\n        self._settle()\n\n    def _begin",
         "        self._settle()\n\n    def _begin",
     ),
-    "the folder isn't synced for a new file": (
-        "            if at == 0:",
-        "            if at < 0:",
-    ),
+    "the folder isn't synced for a new file": ("            if at == 0:", "            if at < 0:"),
     "the folder isn't synced for a new sidecar": (
         "        self._sync_folder()\n        self._put(notes.BLANK, 0)",
         "        self._put(notes.BLANK, 0)",
@@ -211,10 +205,7 @@ BUGS = {
         "        self._put(notes.BLANK, 0)\n        self._sync(self._sidecar)",
         "        self._put(notes.BLANK, 0)",
     ),
-    "a replacement doesn't note its fence": (
-        '            self._announce(fence, 0, b"")\n',
-        "",
-    ),
+    "a replacement doesn't note its fence": ('            self._announce(fence, 0, b"")\n', ""),
     "both notes are written to the same place": (
         "self._put(note.page(), note.offset)",
         "self._put(note.page(), 0)",
@@ -231,10 +222,7 @@ BUGS = {
         " and files.crc(file, self.note.at) != self.note.crc",
         "",
     ),
-    "the mark is set before the data is synced": (
-        WRITTEN,
-        MARKED,
-    ),
+    "the mark is set before the data is synced": (WRITTEN, MARKED),
     "the cut isn't synced before the mark is set": (
         "        os.ftruncate(file.fileno(), at)\n        self._sync(file)",
         "        os.ftruncate(file.fileno(), at)",
@@ -255,10 +243,7 @@ BUGS = {
         "                    self._cut(file, at)\n                    self._settle()\n",
         "                    self._settle()\n",
     ),
-    "a short append counts as whole": (
-        WRITTEN,
-        SHORT,
-    ),
+    "a short append counts as whole": (WRITTEN, SHORT),
 }
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import pickle
 import random
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,8 +16,9 @@ import redis.asyncio
 from redis.sentinel import Sentinel
 
 from holdfast import AsyncClient, Client, ConfigError, FenceRejected, LockLost, NotHeld
-from holdfast.fenced import AsyncFencedRedis, FencedFile, FencedRedis, SqlFence
+from holdfast.fenced import AsyncFencedRedis, FencedRedis
 from holdfast.fenced import redis as fenced_redis
+from tests.servers.cluster import Cluster
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer, old_program
 from tests.servers.sentinels import NAME, Watched
@@ -83,20 +84,15 @@ def test_a_smaller_fence_is_refused_and_nothing_is_written(face: Face, own_name:
 def test_equal_and_greater_fences_are_accepted_and_keys_are_apart(
     face: Face, own_name: str
 ) -> None:
-    for fence in (3, 3, 5):
-        face.set(fence, own_name, str(fence))
-    face.set(1, f"{own_name}-other", "1")
-    assert face.fence(own_name) == 5
-    assert face.fence(f"{own_name}-other") == 1
-    assert face.fence(f"{own_name}-none") == 0
-
-
-def test_fences_greater_than_lua_numbers_are_distinguished(face: Face, own_name: str) -> None:
-    for fence in (9, 10, 2**53, 2**53 + 1, 2**63 - 2, 2**63 - 1):
+    # Also fences greater than Lua's numbers
+    for fence in (3, 3, 9, 10, 2**53, 2**53 + 1, 2**63 - 2, 2**63 - 1):
         face.set(fence, own_name, "x")
         with pytest.raises(FenceRejected):
             face.set(fence - 1, own_name, "late")
+    face.set(1, f"{own_name}-other", "1")
     assert face.fence(own_name) == 2**63 - 1
+    assert face.fence(f"{own_name}-other") == 1
+    assert face.fence(f"{own_name}-none") == 0
 
 
 def test_any_command_of_one_key_is_guarded(face: Face, own_name: str) -> None:
@@ -185,18 +181,14 @@ def test_any_client_will_do(
     which: str, decode: bool, protocol: int, shared_redis: RedisServer, own_name: str
 ) -> None:
     face = Face(shared_redis, which, decode_responses=decode, protocol=protocol)
-    try:
+    with contextlib.closing(face):
         face.set(2, own_name, "ä")
         with pytest.raises(FenceRejected) as told:
             face.set(1, own_name, "late")
-        assert told.value.greatest == 2
-        found = face.execute(2, "GET", own_name)
-        assert found == ("ä" if decode else "ä".encode())
-        assert face.fence(own_name) == 2
+        assert (told.value.greatest, face.fence(own_name)) == (2, 2)
+        assert face.execute(2, "GET", own_name) == ("ä" if decode else "ä".encode())
         # And the client stays open
         assert face.look.get(own_name) == "ä".encode()
-    finally:
-        face.close()
 
 
 def test_the_oldest_redis_will_do(new_redis: NewRedis) -> None:
@@ -221,23 +213,41 @@ def test_a_fence_may_be_forgotten_in_the_end(shared_redis: RedisServer, own_name
 # -- the attack ----------------------------------------------------------------------------
 
 
-def attack(guard: FencedRedis, locks: Client, client: redis.Redis, name: str) -> bytes | None:
+def attack(server: RedisServer, name: str) -> bytes | None:
     """Let a holder sleep past its lease and write after the next holder; return the final value."""
-    slept = locks.lock(name, ttl=0.05, auto_renew=False).acquire()
-    assert slept
-    old = slept.fence
-    with locks.lock(name, timeout=5) as hold:
-        guard.set(hold, name, "new")
-    with contextlib.suppress(FenceRejected):
-        guard.set(old, name, "late")  # the bare number: a hold would be found out before
-    return client.get(name)
+    with server.client() as client, Client(server.url) as locks:
+        guard = FencedRedis(client)
+        slept = locks.lock(name, ttl=0.05, auto_renew=False).acquire()
+        assert slept
+        old = slept.fence
+        with locks.lock(name, timeout=5) as hold:
+            guard.set(hold, name, "new")
+        with contextlib.suppress(FenceRejected):
+            guard.set(old, name, "late")  # the bare number: a hold would be found out before
+        return client.get(name)
 
 
 def test_an_old_holder_that_wakes_up_late_changes_nothing(
     shared_redis: RedisServer, own_name: str
 ) -> None:
-    with shared_redis.client() as client, Client(shared_redis.url) as locks:
-        assert attack(FencedRedis(client), locks, client, own_name) == b"new"
+    assert attack(shared_redis, own_name) == b"new"
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("seen > mine", "seen < mine"),
+        ("#seen > #mine or (#seen == #mine and seen > mine)", "false"),
+        ("redis.call('SET', KEYS[1], mine)", "redis.call('GET', KEYS[1])"),
+    ],
+    ids=["turned round", "left out", "not noted"],
+)
+def test_the_attack_finds_a_guard_that_is_none(
+    old: str, new: str, shared_redis: RedisServer, own_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fenced_redis._SCRIPT.count(old) == 1
+    monkeypatch.setattr(fenced_redis, "_SCRIPT", fenced_redis._SCRIPT.replace(old, new))
+    assert attack(shared_redis, own_name) == b"late"
 
 
 def test_the_holds_of_a_loop_are_fences_too(shared_redis: RedisServer, own_name: str) -> None:
@@ -257,28 +267,6 @@ def test_the_holds_of_a_loop_are_fences_too(shared_redis: RedisServer, own_name:
             assert await client.get(own_name) == b"second"
 
     asyncio.run(late())
-
-
-@pytest.mark.parametrize(
-    "old, new",
-    [
-        ("seen > mine", "seen < mine"),
-        ("#seen > #mine or (#seen == #mine and seen > mine)", "false"),
-        ("redis.call('SET', KEYS[1], mine)", "redis.call('GET', KEYS[1])"),
-    ],
-    ids=["turned round", "left out", "not noted"],
-)
-def test_the_attack_finds_a_guard_that_is_none(
-    old: str,
-    new: str,
-    shared_redis: RedisServer,
-    own_name: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert fenced_redis._SCRIPT.count(old) == 1
-    monkeypatch.setattr(fenced_redis, "_SCRIPT", fenced_redis._SCRIPT.replace(old, new))
-    with shared_redis.client() as client, Client(shared_redis.url) as locks:
-        assert attack(FencedRedis(client), locks, client, own_name) == b"late"
 
 
 def test_writers_with_interleaved_fences_leave_them_in_order(
@@ -317,49 +305,74 @@ def test_writers_with_interleaved_fences_leave_them_in_order(
 def test_wrong_keys_fences_commands_and_times_are_refused(shared_redis: RedisServer) -> None:
     with shared_redis.client() as client:
         guard: Any = FencedRedis(client)
-        for fence, key in ((0, "x"), ("1", "x"), (2**63, "x"), (1, ""), (1, 7), (1, "a}b")):
-            with pytest.raises(ConfigError):
-                guard.set(fence, key, "x")
-        for command in ("", "SET x", "SET\n", 7, "ä"):
-            with pytest.raises(ConfigError, match="one word"):
-                guard.execute(1, command, "x")
-        with pytest.raises(ConfigError, match="too many"):
-            guard.execute(1, "RPUSH", "x", *range(7001))
+        wrong: list[tuple[str, Callable[[], object]]] = [
+            *(("", partial(guard.set, fence, "x", "x")) for fence in (0, "1", 2**63)),
+            *(("", partial(guard.set, 1, key, "x")) for key in ("", 7, "a}b")),
+            *(
+                ("one word", partial(guard.execute, 1, word, "x"))
+                for word in ("", "SET x", "SET\n", 7, "ä")
+            ),
+            ("too many", partial(guard.execute, 1, "RPUSH", "x", *range(7001))),
+        ]
+        for seconds in (0, -1, "1", float("nan")):
+            wrong.append(("", partial(guard.set, 1, "x", "x", ttl=seconds)))
+            wrong.append(("", partial(FencedRedis, client, remember=seconds)))  # type: ignore[arg-type]
+        for words, call in wrong:
+            with pytest.raises(ConfigError, match=words or None):
+                call()
+        assert client.exists("x") == 0
         assert guard.execute(1, "RPUSH", "many", *range(7000)) == 7000
         client.delete("many", guard.fence_key("many"))
-        for seconds in (0, -1, "1", float("nan")):
-            with pytest.raises(ConfigError):
-                guard.set(1, "x", "x", ttl=seconds)
-            with pytest.raises(ConfigError):
-                FencedRedis(client, remember=seconds)  # type: ignore[arg-type]
-        assert client.exists("x") == 0
 
 
 def test_what_is_no_client_is_refused(shared_redis: RedisServer) -> None:
-    other: Any
+    both = (FencedRedis, AsyncFencedRedis)
     with shared_redis.client() as client:
-        for other in (None, "redis://localhost", object(), client.pipeline()):
-            for kind in (FencedRedis, AsyncFencedRedis):
-                with pytest.raises(ConfigError, match="is needed"):
-                    kind(other)
-        with pytest.raises(ConfigError, match="use FencedRedis"):
-            AsyncFencedRedis(client)
-    with pytest.raises(ConfigError, match="use AsyncFencedRedis"):
-        FencedRedis(redis.asyncio.Redis())
+        for kind, other, words in (
+            *((kind, None, "is needed") for kind in both),
+            *((kind, "redis://localhost", "is needed") for kind in both),
+            *((kind, client.pipeline(), "is needed") for kind in both),
+            (AsyncFencedRedis, client, "use FencedRedis"),
+            (FencedRedis, redis.asyncio.Redis(), "use AsyncFencedRedis"),
+        ):
+            with pytest.raises(ConfigError, match=words or None):
+                kind(other)  # type: ignore[arg-type]
 
 
-def test_every_rejection_contains_both_fences_also_after_pickling(tmp_path: Any) -> None:
-    import sqlite3
+# -- the key of the fence -------------------------------------------------------------------
 
-    file = FencedFile(tmp_path / "x")
-    file.append(7, "x")
-    table, guard = sqlite3.connect(":memory:"), SqlFence()
-    guard.create(table)
-    guard.advance(table, "x", 7)
-    for write in (lambda: file.append(6, "late"), lambda: guard.advance(table, "x", 6)):
-        with pytest.raises(FenceRejected) as told:
-            write()
-        again = pickle.loads(pickle.dumps(told.value))
-        assert (again.fence, again.greatest) == (6, 7)
-        assert str(again) == str(told.value)
-    table.close()
+KEYS = ["report", "{user:7}:cart", "a{b}c{d}", "open{", "{", "ä", "with space", "{x}}"]
+
+
+def test_a_key_and_its_fence_are_in_one_slot(new_cluster: Callable[..., Cluster]) -> None:
+    cluster = new_cluster(replicas=0)
+    first = cluster.servers[0]
+    with redis.RedisCluster(host=first.host, port=first.port) as client:
+        guard = FencedRedis(client)
+        for key in KEYS:
+            guard.set(2, key, "new")
+            with pytest.raises(FenceRejected):
+                guard.set(1, key, "late")
+            assert guard.fence(key) == 2
+            assert client.get(key) == b"new"
+            slots = {first.ask("CLUSTER", "KEYSLOT", one) for one in (key, guard.fence_key(key))}
+            assert len(slots) == 1, key
+
+    async def with_a_loop() -> None:
+        async with redis.asyncio.RedisCluster(host=first.host, port=first.port) as client:
+            guard = AsyncFencedRedis(client)
+            for key in KEYS:
+                with pytest.raises(FenceRejected):
+                    await guard.set(1, key, "late")
+                await guard.set(3, key, "newer")
+                assert await guard.fence(key) == 3
+
+    asyncio.run(with_a_loop())
+
+
+def test_no_two_keys_have_one_fence(shared_redis: RedisServer) -> None:
+    with shared_redis.client() as client:
+        guard = FencedRedis(client)
+        keys = ["a", "{a}", "{a}#fence", "a#fence", "{a}!", "{a}#fence!", "b{a}"]
+        assert len({guard.fence_key(key) for key in keys}) == len(keys)
+        assert guard.fence_key("a") == guard.fence_key(b"a")

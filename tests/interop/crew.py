@@ -132,6 +132,25 @@ class Worker:
                     pipe.close()
 
 
+def take(
+    worker: Worker, name: str, kind: str = "lock", *, lease: float = 60.0, wait: float = 0.0
+) -> bool:
+    """Let a worker acquire; return whether it holds."""
+    return bool(worker.ask("acquire", name=name, kind=kind, wait=wait, lease=lease)["held"])
+
+
+def wait_for(
+    worker: Worker, name: str, kind: str = "lock", *, wait: float, lease: float = 60.0
+) -> None:
+    """Let a worker begin to wait; `Worker.hear` tells how that ended."""
+    worker.tell("acquire", name=name, kind=kind, wait=wait, lease=lease)
+
+
+def give(worker: Worker, name: str) -> bool:
+    """Let a worker release; return whether it still held."""
+    return bool(worker.ask("release", name=name)["released"])
+
+
 class Crew:
     """All worker processes of a run: each is started once and used by one test after the other.
 

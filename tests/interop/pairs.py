@@ -48,3 +48,11 @@ PAIRS = PLAIN | REDISSON
 
 #: One worker of holdfast for each face.
 OURS = (("holdfast", 0), ("holdfast-asyncio", 0))
+#: Kinds of Redisson's locks, and the options of holdfast's URL for each.
+KINDS = {
+    "fair": ("fair=true",),
+    "write": (),
+    "permits": (),
+    "counted": ("permits=counted",),
+    "fenced": ("fenced=true",),
+}

@@ -11,6 +11,9 @@ import re
 import secrets
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -26,50 +29,46 @@ SETTINGS = "prefix=REDIS_LOCK_&token=uuid-timestamp&unit=seconds"
 TOKEN = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}_[0-9]{17}")
 
 
-class Nine:
-    """Nine threads that try once, at the same moment; their holds, and the seconds they took."""
-
-    def __init__(self, locks: Client, name: str, **terms: object) -> None:
-        self.name = name
-        self.locks = [locks.lock(name, ttl=EXPIRY_S, **terms) for _ in range(THREADS)]  # type: ignore[arg-type]
-        self.holds: list[Hold | None] = [None] * THREADS
-        self.took = [0.0] * THREADS
-        together = threading.Barrier(THREADS)
-
-        def one(number: int) -> None:
-            together.wait()
-            begun = time.monotonic()
-            self.holds[number] = self.locks[number].acquire(blocking=False)
-            self.took[number] = time.monotonic() - begun
-
-        threads = [threading.Thread(target=one, args=(number,)) for number in range(THREADS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    def unlocked(self) -> list[bool]:
-        """Release all nine, the holder and the others; return the answer to each.
-
-        A thread without a hold can't use holdfast's method, which refuses without a request. It
-        sends a release with its own token instead, as the old service does, and the server compares
-        the token.
-        """
-        answers = []
-        for hold, lock in zip(self.holds, self.locks, strict=True):
-            if hold is not None:
-                answers.append(hold.release())
-                continue
-            with pytest.raises(NotHeld):
-                lock.release()
-            mine = Leave(self.name, secrets.token_hex(16), 1)
-            answers.append(run_sync(lock._ctx.store.leave(mine, 5.0)))
-        return answers
-
-
 @pytest.fixture
 def url(shared_redis: RedisServer) -> str:
     return f"redis+plain://{shared_redis.host}:{shared_redis.port}/15?{SETTINGS}"
+
+
+def nine(
+    locks: Client, name: str, **terms: Any
+) -> tuple[Hold, float, Callable[[], list[tuple[bool, bool]]]]:
+    """Let nine threads try once, at the same moment.
+
+    Return the one hold, the longest try in seconds, and a function that releases all nine, and
+    returns for each whether it holds, and whether it is told that it did.
+    """
+    wanted = [locks.lock(name, ttl=EXPIRY_S, **terms) for _ in range(THREADS)]
+    together = threading.Barrier(THREADS)
+
+    def one(lock: Any) -> tuple[Hold | None, float]:
+        together.wait()
+        begun = time.monotonic()
+        return lock.acquire(blocking=False), time.monotonic() - begun
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        tried = [*pool.map(one, wanted)]
+    (hold,) = [hold for hold, _ in tried if hold]
+
+    def unlocked(lock: Any) -> bool:
+        # holdfast's method refuses without a request; the old service sends its own token, and
+        # the server compares it
+        with pytest.raises(NotHeld):
+            lock.release()
+        return run_sync(lock._ctx.store.leave(Leave(name, secrets.token_hex(16), 1), 5.0))
+
+    return (
+        hold,
+        max(took for _, took in tried),
+        lambda: [
+            (mine is not None, mine.release() if mine else unlocked(lock))
+            for lock, (mine, _) in zip(wanted, tried, strict=True)
+        ],
+    )
 
 
 def stored(server: RedisServer, name: str) -> tuple[bytes | None, float]:
@@ -83,11 +82,9 @@ def test_without_renewal_work_longer_than_the_lease_ends_in_a_loss(
     url: str, shared_redis: RedisServer, own_name: str
 ) -> None:
     with Client(url) as locks:
-        # When nine threads want the lock
-        nine = Nine(locks, own_name, auto_renew=False)
-        # Then one holds, and eight are refused at once
-        (hold,) = [one for one in nine.holds if one]
-        assert max(nine.took) < EXPIRY_S / 2
+        # When nine threads want the lock, then one holds, and eight are refused at once
+        hold, longest, unlock = nine(locks, own_name, auto_renew=False)
+        assert longest < EXPIRY_S / 2
         token, left = stored(shared_redis, own_name)
         assert token is not None
         assert TOKEN.fullmatch(token)
@@ -98,14 +95,12 @@ def test_without_renewal_work_longer_than_the_lease_ends_in_a_loss(
         assert stored(shared_redis, own_name)[0] is None
         with pytest.raises(LockLost):
             hold.check()
-        assert nine.unlocked() == [False] * THREADS
-        assert hold.release() is False
+        assert [told for _, told in unlock()] == [False] * THREADS
         assert hold.lost is Loss.EXPIRED
         # And the next hold isn't disturbed by any of those releases
         after = locks.lock(own_name, ttl=EXPIRY_S).acquire(blocking=False)
         assert after is not None
-        assert hold.release() is False
-        assert nine.unlocked() == [False] * THREADS
+        assert [told for _, told in unlock()] == [False] * THREADS
         assert after.release() is True
 
 
@@ -114,15 +109,12 @@ def test_with_renewal_it_is_held_for_all_of_the_work(
 ) -> None:
     with Client(url) as locks:
         # When nine threads want the lock, and the work of the holder takes longer than the lease
-        nine = Nine(locks, own_name)
-        (hold,) = [one for one in nine.holds if one]
+        hold, _, unlock = nine(locks, own_name)
         token, _ = stored(shared_redis, own_name)
         time.sleep(WORK_S)
-        # Then it still holds the lock
+        # Then it still holds the lock, and only the release of the holder succeeds
         hold.check()
         assert stored(shared_redis, own_name)[0] == token
         assert locks.lock(own_name).acquire(blocking=False) is None
-        # And only the release of the holder succeeds
-        answers = nine.unlocked()
-        assert answers == [one is hold for one in nine.holds]
+        assert all(holds is told for holds, told in unlock())
         assert stored(shared_redis, own_name)[0] is None

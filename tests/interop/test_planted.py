@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 import holdfast
-from tests.interop import test_crash, test_foreign, test_handoffs, test_redisson, test_wakeup
+from tests.interop import test_ends, test_foreign, test_redisson, test_turns
 from tests.interop.crew import Crew
 from tests.interop.pairs import PLAIN, REDISSON
 from tests.mutants.failure import broken, chosen, failure, judge
@@ -30,21 +30,21 @@ class Bug(NamedTuple):
     soon: bool = False
 
 
+HAND_OFFS = test_turns.test_hand_offs_between_libraries_have_no_overlap_and_no_stall
+NOTICED = test_turns.test_a_release_is_noticed_soon_by_the_other_side
 BUGS = {
     "a plain lock is taken though it is held": Bug(
         "plain/lua/join.lua",
         "if held == false then\n",
         "if held then\n  redis.call('DEL', key)\n  held = false\nend\nif held == false then\n",
-        lambda *of: test_handoffs.test_hand_offs_between_libraries_have_no_overlap_and_no_stall(
-            PLAIN["redis-py"], *of
-        ),
+        lambda *of: HAND_OFFS(PLAIN["redis-py"], "lock", *of),
     ),
     "a release frees a plain lock of another client": Bug(
         "plain/lua/leave.lua",
         "if type(held) == 'string' and string.sub(held, 1, #mark) == mark then",
         "if type(held) == 'string' then",
         lambda *of: test_foreign.test_a_release_by_another_client_is_refused_both_ways(
-            PLAIN["redis-py"], "holdfast", *of
+            PLAIN["redis-py"], "lock", "holdfast", *of
         ),
         soon=True,
     ),
@@ -52,21 +52,19 @@ BUGS = {
         "blocking.py",
         "self.mail.append(self.watched)",
         "pass",
-        lambda *of: test_wakeup.test_a_plain_release_is_noticed_without_a_message(
-            PLAIN["redis-py"], "holdfast", *of
-        ),
+        lambda *of: NOTICED(*test_turns.NOTICED["redis-py"], "holdfast", *of),
     ),
     "the signal of python-redis-lock isn't sent": Bug(
         "plain/lua/leave.lua",
         "    redis.pcall('LPUSH', KEYS[3], 1)\n",
         "",
-        test_wakeup.test_the_signal_of_python_redis_lock_reaches_all_waiters,
+        lambda *of: NOTICED(*test_turns.NOTICED["python-redis-lock"], "holdfast", *of),
     ),
     "a plain lock is taken without an expiry": Bug(
         "plain/lua/join.lua",
         "redis.call('SET', key, ARGV[1], ARGV[3], ARGV[4])",
         "redis.call('SET', key, ARGV[1])",
-        lambda *of: test_crash.test_what_a_killed_process_held_comes_free_after_its_lease_both_ways(
+        lambda *of: test_ends.test_what_a_killed_process_held_comes_free_after_its_lease_both_ways(
             PLAIN["redis-py"], *of
         ),
     ),
@@ -74,9 +72,7 @@ BUGS = {
         "redisson/lua/release.lua",
         "    redis.call('DEL', to.lock)\n    wake(to)\n",
         "    redis.call('DEL', to.lock)\n",
-        lambda *of: test_wakeup.test_redisson_and_we_wake_each_other(
-            REDISSON["redisson"], "holdfast", *of
-        ),
+        lambda *of: NOTICED(*test_turns.NOTICED["redisson"], "holdfast", *of),
     ),
     "a writer is granted next to readers": Bug(
         "redisson/lua/join_write.lua",
@@ -90,7 +86,7 @@ BUGS = {
         "redisson/lua/permits.lua",
         "redis.call('INCRBY', name, removed))",
         "redis.call('INCRBY', name, 2 * removed))",
-        lambda *of: test_redisson.test_never_two_at_once(REDISSON["redisson"], "permits", *of),
+        lambda *of: HAND_OFFS(REDISSON["redisson"], "permits", *of),
         soon=True,
     ),
     "a newcomer overtakes the waiters of a fair lock": Bug(
@@ -140,10 +136,9 @@ def test_the_bug_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # A few turns and short leases are enough here
-    monkeypatch.setattr(test_wakeup, "LEASE_S", 1.0)
-    monkeypatch.setattr(test_wakeup, "LIMIT_S", 5.0)
-    for module in (test_handoffs, test_redisson, test_wakeup):
-        monkeypatch.setattr(module, "TURNS", 2)
+    few = {"STEP_LEASE_S": 1.0, "LIMIT_S": 5.0, "STEPS": 2, "MANY": 2, "SOME": 2}
+    for what, value in few.items():
+        monkeypatch.setattr(test_turns, what, value)
     (tmp_path / "logs").mkdir()
     bug = BUGS[name]
     wrong = Crew(tmp_path / "logs", planted(bug, tmp_path / "source"), crew)

@@ -6,89 +6,17 @@ import pytest
 
 from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
-from holdfast.testing.promise import promised
-from tests.interop.crew import Crew, Worker
-from tests.interop.pairs import OURS, REDISSON, Pair
-from tests.interop.witness import in_words
+from tests.interop.crew import Crew, give, take, wait_for
+from tests.interop.pairs import KINDS, REDISSON, Pair
 from tests.servers.process import until
 from tests.servers.redis_server import RedisServer
-from tests.torture.scale import FULL, times
+from tests.torture.scale import FULL
 
-LEASE_S = 5.0
 WATCHDOG_S = 3.0
-TURNS = times(500, 10)
-#: Kinds of Redisson's locks, and the options of holdfast's URL for each.
-KINDS = {
-    "fair": ("fair=true",),
-    "write": (),
-    "permits": (),
-    "counted": ("permits=counted",),
-    "fenced": ("fenced=true",),
-}
 #: The versions with which the tests that take seconds run.
 PROVEN = REDISSON if FULL else {"redisson": REDISSON["redisson"]}
 
 lag.watch()
-
-
-def take(worker: Worker, name: str, kind: str, *, lease: float = 60.0, wait: float = 0.0) -> bool:
-    return bool(worker.ask("acquire", name=name, kind=kind, wait=wait, lease=lease)["held"])
-
-
-def give(worker: Worker, name: str) -> bool:
-    return bool(worker.ask("release", name=name)["released"])
-
-
-#: Redisson 3.8.1 has no fenced lock.
-EACH = [
-    pytest.param(pair, kind, id=f"{name}-{kind}")
-    for name, pair in REDISSON.items()
-    for kind in KINDS
-    if kind != "fenced" or name == "redisson"
-]
-
-
-@pytest.mark.usual(2)
-@pytest.mark.parametrize("pair, kind", EACH)
-def test_never_two_at_once(
-    pair: Pair, kind: str, crew: Crew, shared_redis: RedisServer, own_name: str
-) -> None:
-    place = pair.place(shared_redis, *KINDS[kind])
-    workers = crew.several([*OURS, (pair.client, 0), (pair.client, 1)], place)
-    record = crew.contend(
-        {"ours": workers[:2], "theirs": workers[2:]},
-        own_name,
-        kind=kind,
-        target=TURNS,
-        seconds=times(600, 40),
-        wait=LEASE_S + 1,
-        lease=LEASE_S,
-        inside={"ours": (0.002, 0.01), "theirs": pair.inside},
-        pause={"ours": pair.pause, "theirs": pair.pause},
-    )
-    to_us, to_them = record.handed("ours"), record.handed("theirs")
-    print(in_words("to us", to_us), in_words("to them", to_them), sep="\n")
-    print(f"{len(record.turns)} turns, longest wait {record.longest_wait():.3f} s")
-    assert record.trouble == []
-    with promised("one holder"):
-        assert record.overlaps() == []
-    assert min(len(to_us), len(to_them)) >= TURNS
-    assert record.longest_wait() < LEASE_S + 1
-
-
-@pytest.mark.parametrize("kind", ["fair", "read", "write", "permits"])
-@pytest.mark.parametrize("pair", REDISSON.values(), ids=REDISSON)
-def test_a_release_by_another_client_is_refused_both_ways(
-    pair: Pair, kind: str, crew: Crew, shared_redis: RedisServer, own_name: str
-) -> None:
-    place = pair.place(shared_redis, *KINDS.get(kind, ()))
-    both = crew.several([("holdfast", 0), (pair.client, 0)], place)
-    for holder, other in (both, both[::-1]):
-        assert take(holder, own_name, kind)
-        before = shared_redis.ask("DUMP", own_name)
-        assert other.ask("steal", name=own_name, kind=kind)["refused"]
-        assert shared_redis.ask("DUMP", own_name) == before
-        assert give(holder, own_name)
 
 
 @pytest.mark.parametrize("pair", REDISSON.values(), ids=REDISSON)
@@ -161,7 +89,7 @@ def test_a_fair_lock_serves_both_sides_in_order(
     # Given three waiters that came one after the other
     assert take(holder, own_name, "fair")
     for number, waiter in enumerate(waiters, 1):
-        waiter.tell("acquire", name=own_name, kind="fair", wait=20, lease=60)
+        wait_for(waiter, own_name, "fair", wait=20)
         until(lambda many=number: shared_redis.ask("LLEN", queue) == many, "it stands in the queue")
     # When the lock is released, and the first waiter is slow to take it
     waiters[0].stop()
@@ -203,7 +131,7 @@ def test_a_dead_waiter_in_a_fair_lock_costs_those_behind_it_no_more_than_its_wai
         asked[name] = answer["at"]
         for number, worker in enumerate((dead, behind), 1):
             wait = 20.0 if worker is behind else stands
-            worker.tell("acquire", name=name, kind="fair", wait=wait, lease=1.0)
+            wait_for(worker, name, "fair", wait=wait, lease=1.0)
             queue = f"redisson_lock_queue:{{{name}}}"
             until(lambda q=queue, n=number: shared_redis.ask("LLEN", q) == n, "it is in the queue")
     # When the first waiter of each name is killed

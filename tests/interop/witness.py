@@ -10,7 +10,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
+
+from holdfast.testing.promise import promised
 
 _HANDED = """
 local function handed(side) return tonumber(redis.call('HGET', KEYS[3], side) or '0') end
@@ -72,6 +74,13 @@ class Record(NamedTuple):
             turns += [Turn(side, who, *times) for times in answer["turns"]]
             trouble += answer["trouble"]
         return cls(sorted(turns, key=lambda turn: turn.held), trouble)
+
+    def checked(self) -> Self:
+        """Check that no worker met another one inside, or waited in vain."""
+        assert self.trouble == [], self.trouble
+        with promised("one holder"):
+            assert self.overlaps() == [], self.overlaps()
+        return self
 
     def overlaps(self) -> list[str]:
         """A line for each turn that began before an earlier turn had ended."""

@@ -147,13 +147,13 @@ CLOSING = [
     ),
     bug(
         "zookeeper: a client waits for a connection that could not start",
-        f"{STARTING}::test_a_task_tries_again_and_leaves_no_connection[2-refused]",
+        f"{STARTING}::test_a_client_tries_again_and_leaves_no_connection[2-aio-refused]",
         (ZOOKEEPER, "_connection_routine or self._starting\n", "_connection_routine\n"),
         (ZOOKEEPER, "return not routine.is_alive()", "return routine and not routine.is_alive()"),
     ),
     bug(
         "zookeeper: a failed start leaves the threads that it began",
-        f"{STARTING}::test_a_thread_tries_again_and_leaves_no_connection[3-refused]",
+        f"{STARTING}::test_a_client_tries_again_and_leaves_no_connection[3-sync-refused]",
         (ZOOKEEPER, "            self._handler._running = True\n", ""),
     ),
 ]

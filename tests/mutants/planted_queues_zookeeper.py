@@ -7,7 +7,7 @@ from .bugs import bug
 ROOM = "holdfast.stores.zookeeper.queues"
 HERE = "tests/stores/zookeeper/test_queues.py"
 LOST = "tests/stores/zookeeper/test_queue_lost.py"
-HALF = "tests/stores/zookeeper/test_half_made.py::test_"
+HALF = f"{HERE}::test_"
 SESSION = f"{LOST}::test_the_delivery_of_a_lost_session_comes_again_and_its_ack_is_refused"
 BOTH = "tests/stores/zookeeper/test_onward.py"
 KIT = "tests/conformance/test_conformance.py::test_conforms[zookeeper-sync-queue"

@@ -9,7 +9,7 @@ SIMPLE_STORE = f"{ROOM}.simple"
 FOLDER = "tests/stores/zookeeper"
 TESTS = f"{FOLDER}/test_simple.py"
 SPARES = f"{TESTS}::test_a_late_release_does_not_end_a_later_hold"
-LOST = f"{FOLDER}/test_simple_lost.py::test_what_is_lost_on_the_way_leaves_no_node_behind"
+LOST = f"{FOLDER}/test_conforms.py::test_what_is_lost_on_the_way_leaves_no_node_behind"
 
 SIMPLE = [
     bug(
@@ -42,7 +42,7 @@ SIMPLE = [
     ),
     bug(
         "zookeeper, simple: a node whose creation got no reply is never found",
-        f"{LOST}[sync-reply]",
+        f"{LOST}[simple-sync-join-a_cut_reply-patient]",
         (
             SIMPLE_STORE,
             "        if not isinstance(stat, Stat):\n            return False\n",

@@ -45,7 +45,7 @@ UNDONE = [
     ),
     bug(
         "zookeeper: an interrupted take forgets the job that it got",
-        "tests/stores/zookeeper/test_interrupted_takes.py"
+        "tests/stores/zookeeper/test_queue_lost.py"
         "::test_a_take_that_is_interrupted_leaves_its_job_to_the_next_one",
         (
             "holdfast.stores.zookeeper.queues.taking",

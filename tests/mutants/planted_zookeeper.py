@@ -7,22 +7,22 @@ from .bugs import bug
 ROOM = "holdfast.stores.zookeeper"
 TESTS = "tests/stores/zookeeper"
 LOST, WAITING, LINE = (f"{TESTS}/test_{name}.py" for name in ("lost", "waiting", "line"))
-NO_NODE = f"{LOST}::test_what_is_lost_on_the_way_leaves_no_node_behind"
-CANCELLED = f"{TESTS}/test_cancelled.py::test_a_task_that_is_cancelled_in_the_reply_window"
+NO_NODE = f"{TESTS}/test_conforms.py::test_what_is_lost_on_the_way_leaves_no_node_behind"
 SESSION = (
     f"{TESTS}/test_urls.py::test_a_session_that_is_too_long_is_an_error_with_the_servers_limit"
 )
-SET_BACK = f"{TESTS}/test_set_back.py::test_a_server_that_has_lost_data"
+SET_BACK = f"{TESTS}/test_set_back.py::test_a_server_that_has_lost_data_takes_its_clients_again"
+BACK = "tests/comeback/test_comeback.py::test_every_client_activity_works_again_after_an_outage"
 LEFT_OPEN = "tests/conformance/test_left_open.py::test_what_is_left_open_is_free_in_time[zookeeper]"
 DEAD = (
-    "tests/stores/zookeeper/test_dead_waiters.py"
-    "::test_verbs_are_bounded_and_the_living_served_behind_thousands_of_dead[none]"
+    "tests/stores/zookeeper/test_waiting.py"
+    "::test_verbs_are_bounded_and_the_living_served_behind_thousands_of_dead"
 )
 
 ZOOKEEPER = [
     bug(
         "zookeeper: a thread that can't start raises a bare RuntimeError",
-        f"{TESTS}/test_starting.py::test_a_thread_tries_again_and_leaves_no_connection[1-refused]",
+        f"{TESTS}/test_starting.py::test_a_client_tries_again_and_leaves_no_connection[1-sync-refused]",
         (
             f"{ROOM}.blocking.driver",
             "        except RuntimeError as wrong:  # no thread",
@@ -40,12 +40,12 @@ ZOOKEEPER = [
     ),
     bug(
         "zookeeper: a node whose creation got no reply is never found",
-        f"{NO_NODE}[sync-create-cut before the reply]",
+        f"{NO_NODE}[kazoo-sync-join-a_cut_reply-patient]",
         (f"{ROOM}.entering", "            if entry.digest == wanted:\n", "            if False:\n"),
     ),
     bug(
         "zookeeper: a claim that was cancelled before its node was known is forgotten",
-        f"{CANCELLED}_leaves_nothing[kazoo-join]",
+        f"{NO_NODE}[kazoo-aio-join-a_late_reply-cancelled]",
         (
             f"{ROOM}.ending",
             "if mine.void or not (mine.path or await self._find(mine, until)):\n",
@@ -99,7 +99,7 @@ ZOOKEEPER = [
     ),
     bug(
         "zookeeper: a refused try leaves its node",
-        f"{WAITING}::test_a_join_that_is_sent_again_enters_once",
+        f"{LOST}::test_a_join_that_is_sent_again_enters_once[kazoo]",
         (
             f"{ROOM}.store",
             (
@@ -111,7 +111,7 @@ ZOOKEEPER = [
     ),
     bug(
         "zookeeper: an unrenewed hold is left to the session",
-        f"{WAITING}::test_an_unrenewed_hold_is_ended_by_its_own_client[sync]",
+        f"{WAITING}::test_an_unrenewed_hold_is_ended_by_its_own_client[sync-kazoo]",
         (
             f"{ROOM}.mine",
             "                self.doom(mine)\n            mine.dying",
@@ -147,7 +147,7 @@ ZOOKEEPER = [
     ),
     bug(
         "zookeeper: a client never returns to a server that was wiped",
-        f"{SET_BACK}_takes_its_clients_again[wiped]",
+        f"{BACK}[zookeeper-wiped]",
         (
             f"{ROOM}.blocking.meeting",
             "        over = connect.last_zxid_seen > 0 and boottime() - self._since > session\n",
@@ -156,7 +156,7 @@ ZOOKEEPER = [
     ),
     bug(
         "zookeeper: a client continues a session that no server has accepted for a long time",
-        f"{SET_BACK}_takes_its_clients_again[set back]",
+        f"{SET_BACK}[sync]",
         (
             f"{ROOM}.blocking.meeting",
             "        if over and answer[0].time_out > 0:\n",

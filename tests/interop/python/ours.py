@@ -1,20 +1,30 @@
-"""holdfast itself, with both of its faces."""
+"""holdfast itself, with both of its faces, and the loop on which clients for asyncio run."""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+import threading
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-from holdfast import AsyncClient, Client, NotHeld
+from holdfast import NotHeld
 from holdfast.core.model import Leave
 from holdfast.runtime.blocking import run_sync
+from holdfast.testing.faces import FACES
 from holdfast.url import find
-from tests.interop.python.client import Loop
 
 
-def terms(lease: float, watchdog: float) -> dict[str, Any]:
-    """The options of a lock: with this lease and no renewal, or renewed if ``lease`` is 0."""
-    return {"ttl": lease, "auto_renew": False} if lease else {"ttl": watchdog}
+class Loop:
+    """An event loop in a separate thread; a client on it keeps running between two calls."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine on the loop and return its result."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
 def wish(client: Any, name: str, kind: str, options: dict[str, Any]) -> Any:
@@ -27,25 +37,45 @@ def wish(client: Any, name: str, kind: str, options: dict[str, Any]) -> Any:
 
 
 class Ours:
-    """holdfast for threads."""
+    """holdfast with one of its faces."""
+
+    def __init__(self, face: str = "sync") -> None:
+        self._face = FACES[face]
+        self._run: Callable[[Coroutine[Any, Any, Any]], Any]
+        self._run = run_sync if face == "sync" else Loop().run
 
     def open(self, server: str, url: str, watchdog: float) -> None:
+        async def opened() -> Any:
+            return self._face.client(url)
+
         self._url, self._watchdog = url, watchdog
-        self._client = Client(url)
+        self._client = self._run(opened())
 
     def acquire(self, name: str, kind: str, wait: float, lease: float) -> Any:
-        lock = wish(self._client, name, kind, terms(lease, self._watchdog))
-        return lock.acquire(timeout=wait) if wait else lock.acquire(blocking=False)
+        async def acquired() -> Any:
+            terms = {"ttl": lease, "auto_renew": False} if lease else {"ttl": self._watchdog}
+            lock = wish(self._client, name, kind, terms)
+            return await (lock.acquire(timeout=wait) if wait else lock.acquire(blocking=False))
+
+        return self._run(acquired())
 
     def release(self, hold: Any) -> bool:
-        return bool(hold.release())
+        async def released() -> bool:
+            return bool(await hold.release())
+
+        return bool(self._run(released()))
 
     def steal(self, name: str, kind: str) -> str:
         """Try the public method, which refuses without a request, and the verb, which sends one."""
-        try:
-            wish(self._client, name, kind, {}).release()
-        except NotHeld as refusal:
-            said = str(refusal)
+
+        async def stolen() -> str:
+            try:
+                await wish(self._client, name, kind, {}).release()
+            except NotHeld as refusal:
+                return str(refusal)
+            return ""
+
+        said = str(self._run(stolen()))
         module, parsed = find(self._url)
         store = module.open_blocking(parsed)
         try:
@@ -58,40 +88,7 @@ class Ours:
         return int(hold.fence) if self._client.supports("fences") else 0
 
     def close(self) -> None:
-        self._client.close()
-
-
-class OursAsync(Ours):
-    """holdfast for asyncio."""
-
-    def __init__(self) -> None:
-        self._loop = Loop()
-
-    def open(self, server: str, url: str, watchdog: float) -> None:
-        self._url, self._watchdog = url, watchdog
-
-        async def opened() -> AsyncClient:
-            return AsyncClient(url)
-
-        self._there = self._loop.run(opened())
-        super().open(server, url, watchdog)
-
-    def acquire(self, name: str, kind: str, wait: float, lease: float) -> Any:
-        async def acquired() -> Any:
-            lock = wish(self._there, name, kind, terms(lease, self._watchdog))
-            return await (lock.acquire(timeout=wait) if wait else lock.acquire(blocking=False))
-
-        return self._loop.run(acquired())
-
-    def release(self, hold: Any) -> bool:
-        async def released() -> bool:
-            return bool(await hold.release())
-
-        return self._loop.run(released())
-
-    def close(self) -> None:
         async def closed() -> None:
-            await self._there.close()
+            await self._client.close()
 
-        self._loop.run(closed())
-        super().close()
+        self._run(closed())

@@ -14,29 +14,29 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import redis
 
-from tests.interop.python.client import Locks
-from tests.interop.python.ours import Ours, OursAsync
-from tests.interop.python.theirs import Careless, Pottery, PythonRedisLock, RedisPy, RedisPyAsync
+from tests.interop.python.ours import Ours
+from tests.interop.python.theirs import Pottery, PythonRedisLock, RedisPy, RedisPyAsync
 
-CLIENTS: dict[str, Callable[[], Locks]] = {
+#: The clients. Each has the methods of `Ours`, with the same meaning.
+CLIENTS: dict[str, Callable[[], Any]] = {
     "holdfast": Ours,
-    "holdfast-asyncio": OursAsync,
+    "holdfast-asyncio": partial(Ours, "aio"),
     "redis-py": RedisPy,
     "redis-py-asyncio": RedisPyAsync,
     "python-redis-lock": PythonRedisLock,
     "pottery": Pottery,
-    "careless": Careless,
 }
 
 
 class Worker:
     """The commands of a worker. Each is a method, and its result is the answer."""
 
-    def __init__(self, locks: Locks) -> None:
+    def __init__(self, locks: Any) -> None:
         self._locks = locks
         self._server: redis.Redis | None = None
         self._holds: dict[str, Any] = {}

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
-import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
-from kazoo.protocol.states import ZnodeStat
 
 from holdfast import Client, ConfigError, NotSupported
-from tests.stores.zookeeper.conftest import MakeClient, eventually, kept_out, refusal
+from tests.interop.foreign import CURATOR
+from tests.servers.zookeeper import ZooKeeperServer
+from tests.stores.zookeeper.conftest import (
+    MakeClient,
+    eventually,
+    kept_out,
+    many,
+    never_two,
+    refusal,
+)
 
 
 @pytest.fixture
 def path(own_name: str) -> str:
     """The path at which other libraries find the lock of this name."""
     return f"/holdfast/{own_name}"
+
+
+@pytest.fixture
+def curators(new_client: MakeClient, zookeeper_url: str) -> Client:
+    """A client of Curator's recipe."""
+    return new_client(f"{zookeeper_url}?recipe=curator")
 
 
 def test_kazoos_lock_and_holdfast_exclude_each_other(
@@ -46,48 +60,27 @@ def test_kazoos_lock_and_holdfast_exclude_each_other(
 def test_waiters_of_kazoo_and_holdfast_are_served_in_one_order(
     kazoo: KazooClient, other: Client, own_name: str, path: str
 ) -> None:
-    served: list[str] = []
+    served: list[int] = []
 
-    def ours(label: str) -> None:
-        with other.lock(own_name, timeout=20):
-            served.append(label)
-
-    def theirs(label: str) -> None:
-        with kazoo.Lock(path, label):
-            served.append(label)
+    def wait(number: int) -> None:
+        theirs = number in (0, 2, 5)
+        with kazoo.Lock(path) if theirs else other.lock(own_name, timeout=20):
+            served.append(number)
 
     with other.lock(own_name):
-        threads = []
-        for number, act in enumerate([theirs, ours, theirs, ours, ours, theirs]):
-            threads.append(threading.Thread(target=act, args=(str(number),)))
-            threads[-1].start()
-            eventually(lambda many=number + 2: len(kazoo.get_children(path)) == many)
+        threads = [threading.Thread(target=wait, args=(number,)) for number in range(6)]
+        for behind, thread in enumerate(threads, 2):
+            thread.start()
+            eventually(lambda behind=behind: len(kazoo.get_children(path)) == behind)
     for thread in threads:
         thread.join(20)
-    assert served == ["0", "1", "2", "3", "4", "5"]
+    assert served == [0, 1, 2, 3, 4, 5]
 
 
 def test_never_two_are_inside_be_they_ours_or_kazoos(
     kazoo: KazooClient, other: Client, own_name: str, path: str
 ) -> None:
-    inside: list[str] = []
-    most: list[int] = []
-
-    def work(take: Callable[[], object]) -> None:
-        for _ in range(15):
-            with take():  # type: ignore[attr-defined]
-                inside.append("one")
-                time.sleep(0.001)
-                most.append(len(inside))
-                inside.pop()
-
-    takes = [lambda: other.lock(own_name), lambda: kazoo.Lock(path)] * 2
-    threads = [threading.Thread(target=work, args=(take,)) for take in takes]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert most == [1] * 60
+    never_two(2 * [lambda: other.lock(own_name), lambda: kazoo.Lock(path)])
 
 
 def test_readers_and_writers_of_kazoo_and_holdfast_share_correctly(
@@ -119,87 +112,102 @@ def test_a_semaphore_stays_out_where_kazoo_locks(
     assert other.inspect(own_name) == []
 
 
-class CuratorsMutex:
-    """The requests of Curator's InterProcessMutex, sent by kazoo."""
-
-    def __init__(self, client: KazooClient, path: str) -> None:
-        self._client = client
-        self._path = path
-        self.node = ""
-
-    def join(self) -> None:
-        """Enter the line."""
-        self._client.ensure_path(self._path)
-        start = f"{self._path}/_c_{uuid.uuid4()}-lock-"
-        self.node = self._client.create(start, b"10.0.0.9", ephemeral=True, sequence=True)
-
-    @property
-    def holds(self) -> bool:
-        """True if its node is the first of all children, ordered by the text behind ``lock-``."""
-        children = sorted(
-            self._client.get_children(self._path), key=lambda one: one.rpartition("lock-")[2]
-        )
-        return children[0] == self.node.rpartition("/")[2]
-
-    def leave(self) -> None:
-        """Leave the line, and so release the lock."""
-        self._client.delete(self.node)
-
-
-def test_curators_mutex_and_holdfast_exclude_each_other(
-    kazoo: KazooClient, new_client: MakeClient, zookeeper_url: str, own_name: str, path: str
-) -> None:
-    client = new_client(f"{zookeeper_url}?recipe=curator")
-    mutex = CuratorsMutex(kazoo, path)
-    # Given that holdfast holds, and Curator's mutex waits behind it
-    with client.lock(own_name) as hold:
-        mutex.join()
-        assert not mutex.holds
-        (node,) = [one for one in kazoo.get_children(path) if one != mutex.node.split("/")[-1]]
-        start, _, number = node.partition("-lock-")
-        assert str(uuid.UUID(start.removeprefix("_c_"))) == start.removeprefix("_c_")
-        assert len(number) == 10
-    # Then the mutex is granted, and holdfast waits
-    assert mutex.holds
-    assert client.lock(own_name).acquire(blocking=False) is None
-    waiter = threading.Thread(target=lambda: client.lock(own_name).acquire(timeout=20).release())
-    waiter.start()
-    eventually(lambda: len(kazoo.get_children(path)) == 2)
-    stat: ZnodeStat = kazoo.exists(mutex.node)
-    assert stat.czxid > hold.fence
-    (line,) = client.inspect(own_name)
-    assert (line.claims[0].owner, line.claims[0].held) == ("10.0.0.9", True)
-    mutex.leave()
-    waiter.join(20)
-    assert kazoo.get_children(path) == []
-    # And a primitive for which Curator's node names have no room is refused
-    for make in (
-        lambda: client.semaphore(own_name, 2),
-        lambda: client.rwlock(own_name),
-        lambda: client.election(own_name),
-    ):
-        with pytest.raises(NotSupported):
-            make()
-
-
 def test_a_line_that_holds_the_others_nodes_is_refused(
-    kazoo: KazooClient, new_client: MakeClient, zookeeper_url: str, own_name: str, path: str
+    kazoo: KazooClient, other: Client, curators: Client, own_name: str, path: str
 ) -> None:
-    ours, curators = new_client(), new_client(f"{zookeeper_url}?recipe=curator")
-    mutex = CuratorsMutex(kazoo, path)
-    mutex.join()
-    with pytest.raises(ConfigError, match=r"Curator's nodes.*recipe=curator"):
-        ours.lock(own_name).acquire(timeout=1)
-    mutex.leave()
-    with kazoo.Lock(path), pytest.raises(ConfigError, match=r"kazoo's nodes.*recipe=kazoo"):
-        curators.lock(own_name).acquire(timeout=1)
-    with ours.lock(own_name), pytest.raises(ConfigError, match="kazoo's nodes"):
-        curators.lock(own_name).acquire(blocking=False)
-    for other in ("__READ__", "__WRIT__", "lease-"):
-        node = kazoo.create(f"{path}/_c_{uuid.uuid4()}-{other}", ephemeral=True, sequence=True)
-        for client in (ours, curators):
-            with pytest.raises(ConfigError, match="Curator's"):
+    kazoo.ensure_path(path)
+    for recipe in ("-lock-", "-__READ__", "-__WRIT__", "-lease-"):
+        node = kazoo.create(f"{path}/_c_{uuid.uuid4()}{recipe}", ephemeral=True, sequence=True)
+        told = r"Curator's nodes.*recipe=curator" if recipe == "-lock-" else "Curator's"
+        for client in (other, curators)[: 1 if recipe == "-lock-" else 2]:
+            with pytest.raises(ConfigError, match=told):
                 client.lock(own_name).acquire(timeout=1)
         kazoo.delete(node)
+    with kazoo.Lock(path), pytest.raises(ConfigError, match=r"kazoo's nodes.*recipe=kazoo"):
+        curators.lock(own_name).acquire(timeout=1)
+    with other.lock(own_name), pytest.raises(ConfigError, match="kazoo's nodes"):
+        curators.lock(own_name).acquire(blocking=False)
     # And no refused claim has left a node
     assert kazoo.get_children(path) == []
+    # And a primitive for which Curator's node names have no room is refused
+    for make in (curators.rwlock, curators.election, lambda name: curators.semaphore(name, 2)):
+        with pytest.raises(NotSupported):
+            make(own_name)
+
+
+class Curator:
+    """A process with Curator's InterProcessMutex that carries out commands."""
+
+    def __init__(self, place: str, path: str) -> None:
+        self._process = subprocess.Popen(
+            [*CURATOR.command(), place, path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self.hear() == "ready"
+
+    def say(self, word: str) -> None:
+        """Send a command: "acquire", "try" or "release"."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+
+    def hear(self) -> str:
+        """The result of the oldest command without a result."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def does(self, word: str) -> str:
+        """Send a command and return its result."""
+        self.say(word)
+        return self.hear()
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def curator(shared_zookeeper: ZooKeeperServer, path: str) -> Iterator[Curator]:
+    process = Curator(shared_zookeeper.place, path)
+    yield process
+    process.close()
+
+
+def test_the_real_mutex_of_curator_and_holdfast_exclude_each_other(
+    curator: Curator, curators: Client, own_name: str
+) -> None:
+    lock = curators.lock(own_name)
+    # Given that Curator holds: holdfast is refused, and names the holder
+    assert curator.does("acquire") == "held"
+    assert lock.acquire(blocking=False) is None
+    kept_out(lock, 0.2)
+    assert len(curators.inspect(own_name)[0].holders) == 1
+    # When Curator releases: the waiter of holdfast is granted
+    held: list[int] = []
+    release = threading.Event()
+
+    def hold() -> None:
+        with curators.lock(own_name, timeout=20) as mine:
+            held.append(mine.fence)
+            release.wait(30.0)
+
+    waiter = threading.Thread(target=hold)
+    waiter.start()
+    eventually(lambda: many(curators, own_name) == 2)
+    assert curator.does("release") == "released"
+    eventually(lambda: held)
+    # Given that holdfast holds: Curator is refused, and granted after the release
+    assert curator.does("try") == "busy"
+    curator.say("acquire")
+    eventually(lambda: many(curators, own_name) == 2)
+    release.set()
+    waiter.join(20)
+    assert curator.hear() == "held"
+    assert lock.acquire(blocking=False) is None
+    assert curator.does("release") == "released"
+    with lock as mine:
+        assert mine.fence > held[0]

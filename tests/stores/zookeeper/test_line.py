@@ -6,20 +6,10 @@ import random
 
 import pytest
 
-from holdfast import ConfigError
 from holdfast.core.model import Claim, Kind, Leave, Spec
 from holdfast.stores.memory.line import Lines
 from holdfast.stores.zookeeper import line as lines
-from holdfast.stores.zookeeper.names import (
-    CURATOR,
-    KAZOO,
-    beginning,
-    decoded,
-    digest,
-    encoded,
-    entries,
-    later,
-)
+from holdfast.stores.zookeeper.names import CURATOR, KAZOO, beginning, digest, entries, later
 
 NUMBERS = [0, 17, 2**31 - 3]
 
@@ -97,23 +87,6 @@ def test_a_lock_watches_its_predecessor_and_a_reader_the_last_writer() -> None:
     assert watched == [[0], [0], [2], [2]]
 
 
-def test_each_name_is_encoded_as_a_unique_part_of_a_path() -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
-    dice = random.Random(seed)
-    letters = "aA.%/2Fe:\0\n\x7f é日🔒{}*\\"
-    names = {"".join(dice.choices(letters, k=dice.randrange(1, 6))) for _ in range(20_000)}
-    parts = {encoded(name) for name in names}
-    assert len(parts) == len(names)
-    for name in names:
-        part = encoded(name)
-        assert decoded(part) == name
-        assert part.isascii()
-        assert part.isprintable()
-        assert not set(part) & set("/ \\")
-        assert not part.startswith(".")
-
-
 def test_a_claims_id_can_not_be_read_off_its_node() -> None:
     claim = Claim("0123456789abcdef0123456789abcdef", spec_of(Kind.LOCK, 1, 1))
     for recipe in (KAZOO, CURATOR):
@@ -131,23 +104,3 @@ def test_numbers_are_compared_across_their_wrap() -> None:
     # And the server writes a negative number with a sign and ten digits
     (entry,) = entries([f"{'0' * 32}-l-1-1-w__lock__{least:010d}"], KAZOO, "x")
     assert entry.number == least
-
-
-def test_the_error_for_a_foreign_recipe_names_its_library() -> None:
-    with pytest.raises(ConfigError, match="Curator's"):
-        entries(["_c_0-lock-0000000001"], KAZOO, "x")
-    with pytest.raises(ConfigError, match="kazoo's"):
-        entries(["0__lock__0000000001"], CURATOR, "x")
-    assert entries(["something", "else-7"], KAZOO, "x") == []
-
-
-def test_a_downgraded_writer_has_the_weight_of_its_note() -> None:
-    writer = spec_of(Kind.RWLOCK, 1 << 20, 1 << 20)
-    reader = spec_of(Kind.RWLOCK, 1 << 20, 1)
-    nodes = [
-        f"{beginning(Claim('a', writer), False, KAZOO)}0000000001",
-        f"{beginning(Claim('b', reader), False, KAZOO)}0000000002",
-    ]
-    line = entries(nodes, KAZOO, "x")
-    assert lines.block(lines.view(line[1], line, reader, {}), reader, 1) is not None
-    assert lines.block(lines.view(line[1], line, reader, {nodes[0]: 1}), reader, 1) is None

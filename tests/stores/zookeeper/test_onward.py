@@ -17,9 +17,8 @@ from kazoo.client import KazooClient
 from holdfast import AsyncClient, Client, LockLost
 from holdfast.core.model import Loss
 from holdfast.runtime.blocking import boottime
-from holdfast.stores.zookeeper.requests import Children, Multi
 from holdfast.testing import lag
-from holdfast.testing.faces import Face
+from holdfast.testing.faces import FACES, Face
 from holdfast.testing.faults import (
     HOLD_REPLY,
     HOLD_REQUEST,
@@ -29,9 +28,9 @@ from holdfast.testing.faults import (
     Proxy,
 )
 from tests.servers.zookeeper import ZooKeeperServer
-from tests.stores.zookeeper.conftest import MakeClient, eventually
+from tests.stores.zookeeper.conftest import MakeClient, counted, eventually, expire, play
 from tests.stores.zookeeper.frames import MULTI, of_kind
-from tests.stores.zookeeper.test_queues import base, counted, inside, talk
+from tests.stores.zookeeper.jobs import base, done, inside, multis, taken, wrong_clock
 from tests.torture.scale import times
 
 lag.watch()
@@ -42,9 +41,8 @@ GROUPS = pytest.mark.parametrize("groups", [0, 3], ids=["plain", "grouped"])
 
 def both(name: str) -> Callable[[bytes], bool]:
     """Return a test for the transaction that settles one delivery here and begins another."""
-    return lambda message: (
-        of_kind(MULTI, having=name.encode())(message) and (message.count(b"/taken/") == 2)
-    )
+    wanted = of_kind(MULTI, having=name.encode())
+    return lambda message: wanted(message) and message.count(b"/taken/") == 2
 
 
 def numbered(jobs: int, groups: int = 0) -> list[dict[str, Any]]:
@@ -52,9 +50,10 @@ def numbered(jobs: int, groups: int = 0) -> list[dict[str, Any]]:
     return [{"payload": n, "group": f"g{n % groups}" if groups else None} for n in range(jobs)]
 
 
-def multis(asked: list[list[object]]) -> int:
-    """The number of round trips that contain a transaction."""
-    return sum(any(isinstance(one, Multi) for one in some) for some in asked)
+def counts(queue: Any) -> tuple[int, int, int]:
+    """The numbers of jobs that are done, waiting and taken."""
+    record = queue.stats()
+    return record.done, record.waiting, record.taken
 
 
 @GROUPS
@@ -72,53 +71,45 @@ def test_a_job_in_a_loop_costs_one_round_trip(groups: int, other: Client, own_na
         # Once a second the client lists all jobs before it takes the next one
         assert multis(asked) <= jobs + 1 + seconds
         assert len(asked) <= jobs + 2 * (1 + seconds)
-        asked.clear()
         # A job of the other kind (grouped or not) is found all the same
         queue.put("elsewhere", group=None if groups else "g")
-        found = next(loop)
-        assert found.payload == "elsewhere"
+        assert next(loop).payload == "elsewhere"
         asked.clear()
         assert next(loop, None) is None
         assert multis(asked) == 1
-    record = queue.stats()
-    assert (record.done, record.waiting, record.taken) == (jobs + 2, 0, 0)
+    assert counts(queue) == (jobs + 2, 0, 0)
 
 
 @GROUPS
 @pytest.mark.parametrize("fault", [RESET_REQUEST, RESET_REPLY], ids=["request", "reply"])
 def test_a_loop_that_is_cut_off_does_each_job_once(
-    fault: Fault, groups: int, face: Face, proxy: Proxy, other: Client, own_name: str
+    fault: Fault, groups: int, face: Face, proxy: Proxy, proxied: str, other: Client, own_name: str
 ) -> None:
     seen: list[tuple[int, int]] = []
     jobs = times(40, 8)
 
-    async def play() -> None:
-        client = face.client(f"zookeeper://127.0.0.1:{proxy.port}?session=20")
-        try:
-            armed, asked = None, boottime()
-            async for job in client.queue(own_name).consume(timeout=0):
-                seen.append((job.payload, job.attempt))
-                # On a machine that stands still, the list becomes too old for the combined request
-                assert armed is None or armed.hits == 1 or boottime() > asked + OLD_S
-                # Given every second combined request, if two other jobs can be taken. (The client
-                # first has to read a group whose entry was created by a request without a reply.)
-                left = {*range(jobs)} - {n for n, _ in seen}
-                heads = {n % groups for n in left} if groups else left
-                strike = len(seen) % 2 == 1 and len(heads) > 1 and len(left) > max(groups, 1)
-                armed = proxy.arm(both(own_name), fault) if strike else None
-                asked = boottime()
-        finally:
-            await client.close()
+    async def act(client: AsyncClient) -> None:
+        armed, asked = None, boottime()
+        async for job in client.queue(own_name).consume(timeout=0):
+            seen.append((job.payload, job.attempt))
+            # On a machine that stands still, the list becomes too old for the combined request
+            assert armed is None or armed.hits == 1 or boottime() > asked + OLD_S
+            # Given every second combined request, if two other jobs can be taken. (The client
+            # first has to read a group whose entry was created by a request without a reply.)
+            left = {*range(jobs)} - {n for n, _ in seen}
+            heads = {n % groups for n in left} if groups else left
+            strike = len(seen) % 2 == 1 and len(heads) > 1 and len(left) > max(groups, 1)
+            armed = proxy.arm(both(own_name), fault) if strike else None
+            asked = boottime()
 
     other.queue(own_name).put_many(numbered(jobs, groups))
-    face.run(play, 100.0)
+    play(face, proxied, act, 100.0)
     # Then each job was delivered once, each group in order, and each ack has counted
     assert sorted(seen) == [(n, 1) for n in range(jobs)]
     for group in range(groups):
         mine = [n for n, _ in seen if n % groups == group]
         assert mine == sorted(mine)
-    record = other.queue(own_name).stats()
-    assert (record.done, record.waiting, record.taken) == (jobs, 0, 0)
+    assert counts(other.queue(own_name)) == (jobs, 0, 0)
 
 
 @pytest.mark.parametrize("then", ["works", "acks", "gives back"])
@@ -130,13 +121,12 @@ def test_a_job_that_another_took_first_costs_the_ack_nothing(
     loop = mine.queue(own_name).consume(timeout=0)
     assert next(loop).payload == 0
     # Given a rival that took the next job before this client's list was updated
-    taken = rival.take(timeout=5)
-    assert taken
-    assert taken.payload == 1
+    first = taken(rival)
+    assert first.payload == 1
     if then == "acks":
-        assert taken.ack()
+        assert first.ack()
     if then == "gives back":
-        assert taken.release()
+        assert first.release()
     with counted(mine) as asked:
         # Then the ack and the take are sent one after the other: the ack counts, and a job is taken
         found = next(loop)
@@ -149,9 +139,9 @@ def test_a_job_that_another_took_first_costs_the_ack_nothing(
     assert record.taken == (2 if then == "works" else 1)
     # And the client doesn't regard the refused job as delivered to it
     if then == "works":
-        assert taken.release()
-    done = {0, found.payload} | ({1} if then == "acks" else set())
-    assert {job.payload for job in loop} == {0, 1, 2, 3} - done
+        assert first.release()
+    rest = {0, found.payload} | ({1} if then == "acks" else set())
+    assert {job.payload for job in loop} == {0, 1, 2, 3} - rest
     assert rival.stats().done == 4
 
 
@@ -166,14 +156,12 @@ def test_a_loop_whose_job_went_to_another_worker_raises_and_keeps_none(
     # Given that the mark of its delivery is deleted, and another client has the job
     (mark,) = inside(kazoo, own_name, "taken")
     kazoo.delete(f"{base(own_name)}/taken/{mark}")
-    again = queue.take(timeout=5)
-    assert again
+    again = taken(queue)
     assert (again.payload, again.attempt) == (lost.payload, 2)
     with pytest.raises(LockLost, match="delivered again"):
         next(loop)
     # Then the other delivery stays valid, and the loop releases the job that it took last
-    record = queue.stats()
-    assert (record.done, record.waiting, record.taken) == (0, 5, 1)
+    assert counts(queue) == (0, 5, 1)
     assert [one.attempts for one in queue.jobs("waiting")] == [0] * 5
     assert again.ack()
 
@@ -183,11 +171,12 @@ def test_an_ack_that_may_have_ended_with_its_session_ends_no_loop(
     fault: Fault,
     new_client: MakeClient,
     proxy: Proxy,
+    proxied: str,
     other: Client,
     shared_zookeeper: ZooKeeperServer,
     own_name: str,
 ) -> None:
-    client = new_client(f"zookeeper://127.0.0.1:{proxy.port}?session=20")
+    client = new_client(proxied)
     queue = other.queue(own_name)
     queue.put_many(range(3))
     loop = client.queue(own_name).consume(timeout=0)
@@ -199,7 +188,7 @@ def test_an_ack_that_may_have_ended_with_its_session_ends_no_loop(
     # Given a session that ends long before the lease, while the request has no reply
     armed.wait()
     proxy.hold()
-    end_session(client, shared_zookeeper)
+    expire(client, shared_zookeeper.place)
     assert lost.remaining() > 0
     proxy.reset()
     proxy.heal()
@@ -214,56 +203,35 @@ def test_an_ack_that_may_have_ended_with_its_session_ends_no_loop(
         attempts[job.payload] = job.attempt
         assert job.ack()
     # The job that it had when its session ended is delivered again, and the attempt counts
-    expected = {0: 2, 1: 1, 2: 1} if fault is HOLD_REQUEST else {1: 2, 2: 1}
-    assert attempts == expected
+    assert attempts == ({0: 2, 1: 1, 2: 1} if fault is HOLD_REQUEST else {1: 2, 2: 1})
     assert queue.stats().done == 3
 
 
 def test_a_loop_whose_task_is_cancelled_settles_and_releases(
-    proxy: Proxy, other: Client, own_name: str
+    proxy: Proxy, proxied: str, other: Client, own_name: str
 ) -> None:
-    async def main() -> None:
-        async with AsyncClient(f"zookeeper://127.0.0.1:{proxy.port}?session=20") as client:
-            for turn in range(times(50, 5)):
-                # (A separate queue: after a refusal the next ack and take are two requests.)
-                name = f"{own_name}-{turn}"
-                queue = other.queue(name)
-                queue.put_many(range(2))
-                loop = client.queue(name).consume(timeout=0)
-                assert (await anext(loop)).attempt == 1
-                # Given a request on its way, or carried out, without a reply
-                armed = proxy.arm(both(name), (HOLD_REPLY, HOLD_REQUEST)[turn % 2])
-                going = asyncio.ensure_future(anext(loop))
-                await asyncio.to_thread(armed.wait)
-                going.cancel()
-                await asyncio.sleep(0)
-                armed.let_go()
-                with pytest.raises(asyncio.CancelledError):
-                    await going
-                # Then the ack counts, and another client can take the next job
-                await asyncio.to_thread(
-                    eventually,
-                    lambda queue=queue: queue.stats()[1:3] == (1, 0) and queue.stats().done == 1,
-                )
-                job = queue.take(timeout=0)
-                assert job
-                assert job.attempt == 1
-                assert job.ack()
+    async def act(client: AsyncClient) -> None:
+        for turn in range(times(50, 5)):
+            # (A separate queue: after a refusal the next ack and take are two requests.)
+            name = f"{own_name}-{turn}"
+            queue = other.queue(name)
+            queue.put_many(range(2))
+            loop = client.queue(name).consume(timeout=0)
+            assert (await anext(loop)).attempt == 1
+            # Given a request on its way, or carried out, without a reply
+            armed = proxy.arm(both(name), (HOLD_REPLY, HOLD_REQUEST)[turn % 2])
+            going = asyncio.ensure_future(anext(loop))
+            await asyncio.to_thread(armed.wait)
+            going.cancel()
+            await asyncio.sleep(0)
+            armed.let_go()
+            with pytest.raises(asyncio.CancelledError):
+                await going
+            # Then the ack counts, and another client can take the next job
+            await asyncio.to_thread(eventually, lambda queue=queue: counts(queue) == (1, 1, 0))
+            assert done(queue, 0).attempt == 1
 
-    async def bounded() -> None:
-        async with asyncio.timeout(100.0):
-            await main()
-
-    asyncio.run(bounded())
-
-
-def end_session(client: Client, server: ZooKeeperServer) -> None:
-    """End the session of a client that can't reach its server."""
-    driver = client._ctx.store._port._driver  # type: ignore[attr-defined]
-    thief = KazooClient(hosts=f"{server.host}:{server.port}", client_id=driver.client.client_id)
-    thief.start(10)
-    thief.stop()
-    thief.close()
+    play(FACES["aio"], proxied, act, 100.0)
 
 
 def test_what_an_ack_makes_due_is_there_for_others_and_wakes_one(
@@ -282,40 +250,29 @@ def test_what_an_ack_makes_due_is_there_for_others_and_wakes_one(
         assert multis(asked) == 1
     # Then the waiter is woken for the job behind the acked one, and that job is available
     eventually(lambda: not inside(kazoo, own_name, "idle"))
-    job = queue.take(timeout=0)
-    assert job
-    assert job.payload == "b"
-    assert job.ack()
+    assert done(queue, 0).payload == "b"
     # And this client has noted the job too: it empties a group in one loop
     queue.put_many(["d", "e"], group="i")
     assert [one.payload for one in loop] == ["d", "e"]
 
 
-def test_the_jobs_of_one_group_come_one_behind_the_other(other: Client, own_name: str) -> None:
-    queue = other.queue(own_name, min_interval=0.2)
-    queue.put_many(range(4), group="g")
-    ends: list[float] = []
-    seen = []
-    for job in queue.consume(timeout=4):
-        assert not ends or time.monotonic() - ends[-1] >= 0.199  # stamps are cut
-        seen.append(job.payload)
-        ends.append(time.monotonic())
-    assert seen == [0, 1, 2, 3]
-
-
-def test_the_interval_counts_from_when_both_were_done(other: Client, own_name: str) -> None:
-    queue = other.queue(own_name, min_interval=1.0, interval_from="take")
-    queue.put_many(numbered(4, 2))
-    seen: dict[int, float] = {}
+@pytest.mark.parametrize("start, seconds, least", [("ack", 0.2, 0.199), ("take", 1.0, 0.99)])
+def test_the_interval_counts_though_one_request_acks_and_takes(
+    start: Any, seconds: float, least: float, other: Client, own_name: str
+) -> None:
+    # Given a group, or two groups: then the request for a job acked one of the other group
+    groups = 1 if start == "ack" else 2
+    queue = other.queue(own_name, min_interval=seconds, interval_from=start)
+    queue.put_many(numbered(4, groups))
+    since: dict[int, float] = {}
     asked = time.monotonic()  # before: its answer may be late
-    for job in queue.consume(timeout=3):
-        before = seen.get(job.payload - 2)
-        # The same request acked a job of the other group and took this one; times are rounded
-        assert before is None or time.monotonic() - before >= 0.99
-        seen[job.payload] = asked
+    for job in queue.consume(timeout=4):
+        before = since.get(job.payload - groups)
+        assert before is None or time.monotonic() - before >= least
+        since[job.payload] = time.monotonic() if start == "ack" else asked
         asked = time.monotonic()
-    assert sorted(seen) == [0, 1, 2, 3]
-    assert list(seen)[:2] == [0, 1]
+    assert sorted(since) == [0, 1, 2, 3]
+    assert [*since][:2] == [0, 1]
 
 
 def test_a_job_that_would_come_too_early_is_put_back_and_the_next_one_comes(
@@ -328,27 +285,24 @@ def test_a_job_that_would_come_too_early_is_put_back_and_the_next_one_comes(
     loop = client.queue(own_name).consume(timeout=8)
     assert next(loop).payload == 0
     # Given a client whose estimate of the leader's time is too late
-    clock = talk(client).clock
-    clock._low += 20.0
-    clock._high += 20.0
+    wrong_clock(client, 20.0)
     with counted(client) as asked:
         found = next(loop)
         if time.monotonic() - put < 1.5:
             assert multis(asked) == 3  # both at once; back again; the next one
             assert found.payload == 1
     rest = [(found.payload, found.attempt), *((job.payload, job.attempt) for job in loop)]
-    assert {*rest} == {(1, 1), (2, 1), ("late", 1)}
     assert len(rest) == 3
+    assert {*rest} == {(1, 1), (2, 1), ("late", 1)}
     assert time.monotonic() - put >= 2.0
     assert other.queue(own_name).stats().done == 4
 
 
-def test_what_is_unusual_is_done_one_behind_the_other(other: Client, own_name: str) -> None:
-    # A queue with a rate: each take also writes the time from which the next one may start
-    queue = other.queue(own_name, rate=1000)
+def test_a_loop_obeys_the_rate_of_its_queue(other: Client, own_name: str) -> None:
+    # Each take also writes the time from which the next one may start
+    queue = other.queue(own_name, rate=10)
     queue.put_many(range(3))
-    with counted(other) as asked:
-        assert [job.payload for job in queue.consume(timeout=0)] == [0, 1, 2]
-    assert multis(asked) >= 6
-    assert any(isinstance(one, Children) for some in asked for one in some)
+    begun = time.monotonic()
+    assert [job.payload for job in queue.consume(timeout=2)] == [0, 1, 2]
+    assert time.monotonic() - begun >= 0.19
     assert queue.stats().done == 3

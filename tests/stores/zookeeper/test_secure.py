@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
+from holdfast.testing.faces import FACES
 from tests.servers.process import free_port
 from tests.servers.tls import Certificate
 from tests.servers.zookeeper import ZooKeeperServer
+from tests.stores.zookeeper.conftest import play
 
 NETTY = "-Dzookeeper.serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"
 LOGINS = """Server {
@@ -22,14 +23,32 @@ LOGINS = """Server {
 """
 
 
-# kazoo leaves the socket of a server open that it doesn't trust.
+@pytest.fixture
+def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Log nothing, because that would keep sockets; collect those that kazoo leaves open."""
+    caplog.set_level("CRITICAL", "holdfast.kazoo")
+    yield
+    gc.collect()
+
+
+def refused(url: str, words: str) -> None:
+    """Check that both faces refuse this URL at once."""
+
+    async def act(client: AsyncClient) -> None:
+        with pytest.raises(ConfigError, match=words):
+            await client.lock("x").acquire(timeout=60)
+
+    began = time.monotonic()
+    for face in FACES.values():
+        play(face, url, act, 100.0)
+    assert time.monotonic() - began < 40
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.usefixtures("quiet")
 def test_by_tls_with_a_certificate_that_is_trusted_and_in_no_other_way(
-    new_zookeeper: Callable[..., ZooKeeperServer],
-    certificate: Certificate,
-    caplog: pytest.LogCaptureFixture,
+    new_zookeeper: Callable[..., ZooKeeperServer], certificate: Certificate
 ) -> None:
-    caplog.set_level("CRITICAL", "holdfast.kazoo")  # or what is logged would keep the sockets
     port = free_port()
     new_zookeeper(
         f"secureClientPort={port}",
@@ -42,28 +61,13 @@ def test_by_tls_with_a_certificate_that_is_trusted_and_in_no_other_way(
     place = f"zookeeper://127.0.0.1:{port}?"
     with Client(f"{place}ca={certificate.certificate}") as client, client.lock("x") as hold:
         assert hold.extend() > 0
-    _is_refused(place + "tls=on", r"is not trusted.*ca=")
+    refused(place + "tls=on", r"is not trusted.*ca=")
     with Client(place) as client, pytest.raises(StoreUnavailable):
         client.lock("x").acquire(timeout=0.5)
-    gc.collect()
-
-
-def _is_refused(url: str, words: str) -> None:
-    """Check that both faces refuse this URL at once."""
-
-    async def by_task() -> None:
-        async with AsyncClient(url) as client:
-            await client.lock("x").acquire(timeout=60)
-
-    began = time.monotonic()
-    with Client(url) as client, pytest.raises(ConfigError, match=words):
-        client.lock("x").acquire(timeout=60)
-    with pytest.raises(ConfigError, match=words):
-        asyncio.run(by_task())
-    assert time.monotonic() - began < 40
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize(
     "login, options, words",
     [
@@ -73,17 +77,11 @@ def _is_refused(url: str, words: str) -> None:
     ],
 )
 def test_a_server_without_the_requested_security_is_refused_at_once(
-    zookeeper_url: str,
-    login: str,
-    options: str,
-    words: str,
-    caplog: pytest.LogCaptureFixture,
+    zookeeper_url: str, login: str, options: str, words: str
 ) -> None:
     if "sasl" in options:
         pytest.importorskip("puresasl")
-    caplog.set_level("CRITICAL", "holdfast.kazoo")  # or what is logged would keep the sockets
-    _is_refused(zookeeper_url.replace("://", f"://{login}") + f"?{options}", words)
-    gc.collect()
+    refused(zookeeper_url.replace("://", f"://{login}") + f"?{options}", words)
 
 
 def test_a_login_by_sasl_owns_its_nodes_and_a_wrong_one_is_refused(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,9 +21,13 @@ from holdfast.testing.faces import Face
 from tests.stores.zookeeper.conftest import (
     SIMPLE,
     MakeClient,
+    Served,
     claims,
+    counted,
     eventually,
     kept_out,
+    never_two,
+    play,
     refusal,
 )
 
@@ -64,70 +69,37 @@ def test_we_are_served_as_soon_as_the_others_node_is_gone(
     kazoo: KazooClient, ours: Client, rival: Client, own_name: str, path: str
 ) -> None:
     lag.watch()
-    for make in (lambda: None, lambda: rival.lock(own_name).acquire()):
+    for colleague in (True, False):
         took: list[float] = []
         for _ in range(3):
-            hold = make()
-            if hold is None:
+            if colleague:
                 kazoo.create(path, b"a colleague", ephemeral=True)
-            served: list[float] = []
-
-            def wait(served: list[float] = served) -> None:
-                with ours.lock(own_name, timeout=20):
-                    served.append(time.monotonic())
-
-            waiter = threading.Thread(target=wait)
-            waiter.start()
+                leave = partial(kazoo.delete, path)
+            else:
+                leave = rival.lock(own_name).acquire().release
+            waiting = Served(ours.lock(own_name, timeout=20))
             own = ours._ctx.store._own.claims
             eventually(lambda own=own: any(one.armed for one in own.values()))
-            time.sleep(0.1)
-            begun = time.monotonic()
-            if hold is None:
-                kazoo.delete(path)
-            else:
-                hold.release()
-            waiter.join(20)
-            took.append(served[0] - begun - lag.since(begun))
+            took.append(waiting.after(leave))
         assert sorted(took)[1] < 0.25, took  # the server may be late once
 
 
 def test_holdfast_and_other_clients_never_hold_at_the_same_time(
     kazoo: KazooClient, ours: Client, rival: Client, own_name: str, path: str
 ) -> None:
-    inside: list[str] = []
-    most: list[int] = []
-
-    def enter() -> None:
-        inside.append("one")
-        time.sleep(0.001)
-        most.append(len(inside))
-        inside.pop()
-
-    def work(one: Client) -> None:
-        for _ in range(15):
-            with one.lock(own_name, timeout=60):
-                enter()
-
-    def theirs() -> None:
-        done = 0
-        while done < 15:
+    @contextmanager
+    def theirs() -> Iterator[None]:
+        while True:
             try:
                 kazoo.create(path, b"a colleague", ephemeral=True)
+                break
             except NodeExistsError:
                 time.sleep(0.002)
-                continue
-            enter()
-            kazoo.delete(path)
-            done += 1
+        yield
+        kazoo.delete(path)
 
-    threads = [threading.Thread(target=work, args=(one,)) for one in (ours, ours, rival)]
-    threads.append(threading.Thread(target=theirs))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
-    assert most == [1] * 60
+    locks = [one.lock(own_name, timeout=60) for one in (ours, ours, rival)]
+    never_two([*(lambda lock=lock: lock for lock in locks), theirs])  # type: ignore[misc]
     assert claims(kazoo) == []
 
 
@@ -135,22 +107,14 @@ def test_a_try_is_one_round_trip_whatever_comes_of_it(
     ours: Client, rival: Client, own_name: str
 ) -> None:
     ours.lock(own_name).acquire().release()
-    port = ours._ctx.store._port
-    asked: list[Any] = []
-    real = port.ask
-
-    async def counted(requests: Any, until: float) -> Any:
-        asked.append(requests)
-        return await real(requests, until)
-
-    port.ask = counted
-    hold = ours.lock(own_name).acquire(blocking=False)
-    assert len(asked) == 1
-    assert hold.release() is True
-    assert len(asked) == 2
-    with rival.lock(own_name):
-        assert ours.lock(own_name).acquire(blocking=False) is None
-    assert len(asked) == 3
+    with counted(ours) as asked:
+        hold = ours.lock(own_name).acquire(blocking=False)
+        assert len(asked) == 1
+        assert hold.release() is True
+        assert len(asked) == 2
+        with rival.lock(own_name):
+            assert ours.lock(own_name).acquire(blocking=False) is None
+        assert len(asked) == 3
 
 
 def test_a_late_release_does_not_end_a_later_hold(
@@ -164,48 +128,37 @@ def test_a_late_release_does_not_end_a_later_hold(
         assert broken.release() is False
         assert [one.fence for one in rival.inspect(own_name)[0].holders] == [after.fence]
         assert after.extend() > 0
-    # Given a hold whose node another program deletes by hand and creates for itself
-    robbed = ours.lock(own_name).acquire()
-    kazoo.delete(path)
-    kazoo.create(path, b"a colleague", ephemeral=True)
-    # Then the release leaves the new node alone, too
-    assert robbed.release() is False
-    assert kazoo.get(path)[0] == b"a colleague"
-    kazoo.delete(path)
-    assert claims(kazoo) == []
-    # And so does the release of several names at once
+    # Given holds whose node another program deletes by hand and creates for itself
     ours.all(own_name, f"{own_name}-2").acquire().release()
-    many = ours.all(own_name, f"{own_name}-2").acquire()
-    kazoo.delete(path)
-    kazoo.create(path, b"a colleague", ephemeral=True)
-    many.release()
-    assert kazoo.get(path)[0] == b"a colleague"
-    assert kazoo.exists(f"{path}-2") is None
-    kazoo.delete(path)
-    assert claims(kazoo) == []
+    for lock in (ours.lock(own_name), ours.all(own_name, f"{own_name}-2")):
+        robbed = lock.acquire()
+        kazoo.delete(path)
+        kazoo.create(path, b"a colleague", ephemeral=True)
+        # Then the release leaves the new node alone, too
+        assert robbed.release() is False
+        assert kazoo.get(path)[0] == b"a colleague"
+        assert kazoo.exists(f"{path}-2") is None
+        kazoo.delete(path)
+        assert claims(kazoo) == []
 
 
 def test_a_holder_whose_node_was_deleted_is_lost_and_the_next_holds(
     face: Face, kazoo: KazooClient, rival: Client, zookeeper_url: str, own_name: str, path: str
 ) -> None:
-    async def play() -> None:
-        client = face.client(f"{zookeeper_url}?{SIMPLE}")
-        try:
-            # Given a hold whose node is deleted by hand, and the hold of another client
-            hold = await client.lock(own_name, ttl=1.6).acquire()
-            kazoo.delete(path)
-            with rival.lock(own_name, timeout=10) as after:
-                # Then the first hold is lost at its next renewal, and leaves the next hold alone
-                assert await hold.wait_lost(10) is Loss.BROKEN
-                assert await hold.release() is False
-                own = client._ctx.store._own
-                await face.outside(lambda: eventually(lambda: not own.claims))
-                assert after.extend() > 0
-                assert [one.fence for one in rival.inspect(own_name)[0].holders] == [after.fence]
-        finally:
-            await client.close()
+    async def act(client: Any) -> None:
+        # Given a hold whose node is deleted by hand, and the hold of another client
+        hold = await client.lock(own_name, ttl=1.6).acquire()
+        kazoo.delete(path)
+        with rival.lock(own_name, timeout=10) as after:
+            # Then the first hold is lost at its next renewal, and leaves the next hold alone
+            assert await hold.wait_lost(10) is Loss.BROKEN
+            assert await hold.release() is False
+            own = client._ctx.store._own
+            await face.outside(lambda: eventually(lambda: not own.claims))
+            assert after.extend() > 0
+            assert [one.fence for one in rival.inspect(own_name)[0].holders] == [after.fence]
 
-    face.run(play, 60.0)
+    play(face, f"{zookeeper_url}?{SIMPLE}", act, 60.0)
     assert claims(kazoo) == []
 
 
@@ -220,18 +173,20 @@ def test_a_line_and_the_simple_recipe_refuse_each_other(
             other.lock("x").acquire(timeout=5)
         assert main(["doctor", "--url", line]) == 0
         assert "the simple recipe's nodes" in capsys.readouterr().out
-    acts: list[Callable[[], object]] = [
-        lambda: one.lock("y").acquire(timeout=5),
-        lambda: one.lock("y").acquire(blocking=False),
-        lambda: one.inspect("y", exact=True),
-    ]
     with other.lock("y"):
-        for act in acts:
+        for act in (
+            lambda: one.lock("y").acquire(timeout=5),
+            lambda: one.lock("y").acquire(blocking=False),
+            lambda: one.inspect("y", exact=True),
+        ):
             with pytest.raises(ConfigError, match=r"a line's nodes.*recipe=kazoo"):
                 act()
         assert one.inspect() == []
         assert main(["doctor", "--url", simple]) == 0
         assert "a line's nodes" in capsys.readouterr().out
-    for make in (lambda: one.semaphore("z", 2), lambda: one.rwlock("z"), lambda: one.election("z")):
+    for make in (one.rwlock, one.election, lambda name: one.semaphore(name, 2)):
         with pytest.raises(NotSupported):
-            make()
+            make("z")
+    assert not one.supports("queues")
+    with pytest.raises(NotSupported, match="serial queues"):
+        one.queue("q").put(1)

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast import AsyncClient, Client, HoldfastError
-from holdfast.runtime.blocking import Bell, boottime
+from holdfast import HoldfastError
+from holdfast.runtime.blocking import Bell, boottime, run_sync
+from holdfast.testing.faces import Face
 from tests.stores.zookeeper.conftest import MakeClient, eventually
 
 Trouble = Callable[[Callable[[], None]], None]
@@ -56,50 +57,30 @@ def strike(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
     return arm
 
 
-@pytest.fixture
-def nothing_left() -> Callable[[], None]:
-    """Return a check that all threads that started later have ended."""
+@pytest.mark.parametrize("trouble", [refused, before, after])
+def test_a_client_tries_again_and_leaves_no_connection(
+    trouble: Trouble,
+    strike: Callable[[Trouble], None],
+    face: Face,
+    zookeeper_url: str,
+    own_name: str,
+) -> None:
     known = {*threading.enumerate()}
-    return lambda: eventually(lambda: not {*threading.enumerate()} - known)
-
-
-@pytest.mark.parametrize("trouble", [refused, before, after])
-def test_a_thread_tries_again_and_leaves_no_connection(
-    trouble: Trouble,
-    strike: Callable[[Trouble], None],
-    zookeeper_url: str,
-    own_name: str,
-    nothing_left: Callable[[], None],
-) -> None:
-    with Client(zookeeper_url) as client:
-        strike(trouble)
-        try:
-            client.lock(own_name).acquire(timeout=5).release()
-        except (HoldfastError, KeyboardInterrupt):  # never a bare RuntimeError
-            client.lock(own_name).acquire(timeout=5).release()
-    nothing_left()
-
-
-@pytest.mark.parametrize("trouble", [refused, before, after])
-def test_a_task_tries_again_and_leaves_no_connection(
-    trouble: Trouble,
-    strike: Callable[[Trouble], None],
-    zookeeper_url: str,
-    own_name: str,
-    nothing_left: Callable[[], None],
-) -> None:
-    async def take(client: AsyncClient) -> None:
-        await (await client.lock(own_name).acquire(timeout=5)).release()
-
+    # In the main thread, which receives the signals
     with asyncio.Runner() as runner:
-        client = AsyncClient(zookeeper_url)
+        run = run_sync if face.name == "sync" else runner.run
+        client = face.client(zookeeper_url)
+
+        async def take() -> None:
+            await (await client.lock(own_name).acquire(timeout=5)).release()
+
         strike(trouble)
         try:
-            runner.run(take(client))
+            run(take())
         except (HoldfastError, KeyboardInterrupt):  # never a bare RuntimeError
-            runner.run(take(client))
-        runner.run(client.close())
-    nothing_left()
+            run(take())
+        run(client.close())
+    eventually(lambda: not {*threading.enumerate()} - known)
 
 
 def test_a_thread_notices_a_connection_that_another_thread_noticed(

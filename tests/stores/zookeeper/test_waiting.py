@@ -2,116 +2,52 @@
 
 from __future__ import annotations
 
-import re
+import secrets
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 
-from holdfast import Client, StoreUnavailable
-from holdfast.core.model import Claim, Held, Keep, Kind, Refused, Spec, Waiting
+from holdfast import AsyncClient, Client, Hold
+from holdfast.core.model import Claim, Held, Keep, Kind, Leave, Refused, Spec, Waiting
 from holdfast.runtime.blocking import run_sync
 from holdfast.stores.zookeeper.names import KAZOO, beginning
 from holdfast.testing import lag
 from holdfast.testing.faces import Face
 from tests.servers.zookeeper import ZooKeeperServer, ask
-from tests.stores.zookeeper.conftest import MakeClient, eventually, expire
+from tests.stores.zookeeper.conftest import MakeClient, Served, counted, eventually, many, play
+from tests.torture.scale import times
+
+lag.watch()
 
 
-def watched(server: ZooKeeperServer, path: str) -> list[int]:
-    """The number of sessions that watch each node of this line, in the order of the nodes."""
-    said = ask(server.host, server.port, "wchp")
-    found: dict[str, int] = {}
-    node = ""
-    for line in said.splitlines():
-        if line.startswith("/"):
-            node = line
-            found[node] = 0
-        elif re.match(r"\s+0x", line):
-            found[node] += 1
-    mine = {node: count for node, count in found.items() if node.startswith(path)}
-    return [mine[one] for one in sorted(mine, key=lambda one: one[-10:])]
-
-
-def test_each_waiter_watches_its_predecessor_alone(
-    shared_zookeeper: ZooKeeperServer, new_client: MakeClient, own_name: str
-) -> None:
-    clients = [new_client() for _ in range(5)]
-    threads = []
-    with clients[0].lock(own_name):
-        for count, client in enumerate(clients[1:], 2):
-            wait = threading.Thread(target=lambda c=client: c.lock(own_name).acquire().release())
-            threads.append(wait)
-            wait.start()
-            eventually(lambda many=count: _claims(clients[0], own_name) == many)
-        # Wait until each waiter has asked again
-        time.sleep(1.5)
-        eventually(lambda: watched(shared_zookeeper, f"/holdfast/{own_name}") == [1, 1, 1, 1])
-    for thread in threads:
-        thread.join(20)
-        assert not thread.is_alive()
-
-
-def _claims(client: Client, name: str) -> int:
-    lines = client.inspect(name, exact=True)
-    return len(lines[0].claims) if lines else 0
-
-
-def test_a_release_reaches_the_next_one_without_its_asking(
-    new_client: MakeClient, own_name: str
-) -> None:
-    lag.watch()
-    client, rival = new_client(), new_client()
-    took: list[float] = []
-    for _ in range(5):
-        hold = client.lock(own_name).acquire()
-        served: list[float] = []
-
-        def wait(served: list[float] = served) -> None:
-            with rival.lock(own_name, timeout=20):
-                served.append(time.monotonic())
-
-        waiter = threading.Thread(target=wait)
-        waiter.start()
-        eventually(lambda: _claims(client, own_name) == 2)
-        time.sleep(0.1)
-        begun = time.monotonic()
-        hold.release()
-        waiter.join(20)
-        took.append(served[0] - begun - lag.since(begun))
-    assert sorted(took)[2] < 0.25, took  # the server may be late once or twice
+def watched(server: ZooKeeperServer, path: str) -> list[str]:
+    """The nodes below this path that some session watches."""
+    said = ask(server.host, server.port, "wchp").splitlines()
+    return [line for line in said if line.startswith(path)]
 
 
 def test_many_permits_are_handed_on_at_once_too(
-    shared_zookeeper: ZooKeeperServer, new_client: MakeClient, own_name: str
+    shared_zookeeper: ZooKeeperServer, new_client: MakeClient, other: Client, own_name: str
 ) -> None:
     # Given more holders than a waiter watches one by one, and a waiter for any of their permits
-    lag.watch()
-    client, rival = new_client(), new_client()
-    holds = [client.semaphore(own_name, 12).acquire() for _ in range(12)]
+    rival = new_client()
+    holds = [other.semaphore(own_name, 12).acquire() for _ in range(12)]
     took: list[float] = []
-
-    def wait(served: list[float]) -> None:
-        # If the test fails, the client is closed while this thread still waits.
-        with suppress(StoreUnavailable), rival.semaphore(own_name, 12, timeout=20):
-            served.append(time.monotonic())
-
     for _ in range(3):
-        served: list[float] = []
-        waiter = threading.Thread(target=wait, args=(served,))
-        waiter.start()
-        eventually(lambda: _claims(client, own_name) == 13)
+        waiting = Served(rival.semaphore(own_name, 12, timeout=20))
+        eventually(lambda: many(other, own_name) == 13)
         # Then the waiter watches the folder, and no single node
         own = rival._ctx.store._own.claims
         eventually(lambda own=own: any(one.armed for one in own.values()))
         assert watched(shared_zookeeper, f"/holdfast/{own_name}/") == []
-        begun = time.monotonic()
-        holds.pop(5).release()
-        waiter.join(20)
-        took.append(served[0] - begun - lag.since(begun))
-        holds.append(client.semaphore(own_name, 12).acquire())
+        took.append(waiting.after(holds.pop(5).release))
+        holds.append(other.semaphore(own_name, 12).acquire())
     assert sorted(took)[1] < 0.25, took  # the server may be late once
     for hold in holds:
         hold.release()
@@ -149,91 +85,37 @@ def test_a_try_waits_for_the_tries_ahead_of_it_that_go(
 
 
 def test_tries_at_once_on_a_free_lock_never_all_fail(new_client: MakeClient, own_name: str) -> None:
-    clients = [new_client() for _ in range(3)]
+    clients, start = [new_client() for _ in range(3)], threading.Barrier(3)
     for client in clients:
         client.lock(f"{own_name}-warm").acquire().release()
-    for _ in range(20):
-        start, got = threading.Barrier(3), []
 
-        def attempt(client: Client, start: threading.Barrier, got: list[object]) -> None:
-            start.wait()
-            got.append(client.lock(own_name).acquire(blocking=False))
+    def attempt(client: Client) -> Hold | None:
+        start.wait()
+        return client.lock(own_name).acquire(blocking=False)
 
-        threads = [threading.Thread(target=attempt, args=(one, start, got)) for one in clients]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(20)
-        held = [one for one in got if one is not None]
-        assert len(held) == 1
-        held[0].release()  # type: ignore[attr-defined]
+    with ThreadPoolExecutor(3) as pool:
+        for _ in range(20):
+            (held,) = filter(None, pool.map(attempt, clients))
+            assert held.release() is True
 
 
 def test_an_unrenewed_hold_is_ended_by_its_own_client(
-    face: Face, zookeeper_url: str, own_name: str, other: Client
+    face: Face, recipe: str, zookeeper_url: str, own_name: str, peer: Client
 ) -> None:
-    async def play() -> None:
-        client = face.client(zookeeper_url)
-        try:
-            # Given a session that continues, and holds without or with limited renewal
-            for options in ({"ttl": 0.3, "auto_renew": False}, {"ttl": 0.3, "max_hold": 0.5}):
-                begun = time.monotonic()
-                hold = await client.lock(own_name, **options).acquire()
-                # Then the next waiter is granted soon after the end of the hold, and not before it
-                next_one = await face.outside(lambda: other.lock(own_name, timeout=20).acquire())
-                took = time.monotonic() - begun
-                assert hold.remaining() == 0.0
-                assert 0.29 < took < 3.0 + lag.since(begun)
-                assert await hold.release() is False
-                assert next_one.release() is True
-        finally:
-            await client.close()
+    async def act(client: AsyncClient) -> None:
+        # Given a session that continues, and holds without or with limited renewal
+        for options in ({"ttl": 0.3, "auto_renew": False}, {"ttl": 0.3, "max_hold": 0.5}):
+            begun = time.monotonic()
+            hold = await client.lock(own_name, **options).acquire()
+            # Then the next waiter is granted soon after the end of the hold, and not before it
+            next_one = await face.outside(lambda: peer.lock(own_name, timeout=20).acquire())
+            took = time.monotonic() - begun
+            assert hold.remaining() == 0.0
+            assert 0.29 < took < 3.0 + lag.since(begun)
+            assert await hold.release() is False
+            assert next_one.release() is True
 
-    face.run(play, 60.0)
-
-
-def test_a_join_that_is_sent_again_enters_once(new_client: MakeClient, own_name: str) -> None:
-    client = new_client()
-    store = client._ctx.store
-    claim = Claim("b" * 32, Spec(own_name, Kind.LOCK, 1, 1, 5.0, "me"))
-    first = run_sync(store.join(claim, True, 5.0))
-    assert isinstance(first, Held)
-    # Given a create whose reply was lost
-    mine = store._own.claims[claim.id]
-    mine.path = mine.node = ""
-    again = run_sync(store.join(claim, True, 5.0))
-    assert isinstance(again, Held)
-    assert again.fence == first.fence
-    assert _claims(client, own_name) == 1
-    # And an attempt behind it is refused, and refused again when it is repeated
-    late = Claim("c" * 32, claim.spec)
-    for _ in range(2):
-        assert isinstance(run_sync(store.join(late, False, 5.0)), Refused)
-    assert _claims(client, own_name) == 1
-
-
-def test_a_waiter_whose_session_is_lost_enters_the_line_again(
-    new_client: MakeClient, short_url: str, own_name: str
-) -> None:
-    client, rival = new_client(short_url), new_client()
-    with rival.lock(own_name):
-        fences: list[int] = []
-
-        def wait() -> None:
-            with client.lock(own_name, timeout=30) as hold:
-                fences.append(hold.fence)
-
-        waiter = threading.Thread(target=wait)
-        waiter.start()
-        eventually(lambda: _claims(rival, own_name) == 2)
-        before = rival.inspect(own_name)[0].waiters[0].fence
-        expire(client)
-        eventually(
-            lambda: [one.fence > before for one in rival.inspect(own_name)[0].waiters] == [True]
-        )
-    waiter.join(20)
-    assert fences
-    assert fences[0] > before
+    play(face, f"{zookeeper_url}?{recipe}", act, 60.0)
 
 
 @pytest.mark.parametrize("weight", [1, 2])
@@ -275,3 +157,69 @@ def test_a_claim_that_is_being_kept_does_not_expire_meanwhile(
     # Then it doesn't hold without a node
     assert isinstance(answer, Held)
     assert [one.fence for one in other.inspect(own_name)[0].holders] == [answer.fence]
+
+
+# -- a line of ten thousand nodes, most of them dead ---------------------------------------------
+
+MOST = times(9_900, 3_000)
+#: Maximum seconds and requests of a verb on a busy machine.
+BOUND_S, REQUESTS = 0.5, 12
+#: Maximum seconds to inspect the whole line, with one request for each node.
+LOOK_S = 8.0
+WITHIN_S = 10.0
+
+
+def a_claim(name: str) -> Claim:
+    """A new claim to a lock."""
+    return Claim(secrets.token_hex(16), Spec(name, Kind.LOCK, 1, 1, 60.0, "somebody", ""))
+
+
+def crowd(client: KazooClient, folder: str) -> None:
+    """Let ``MOST`` waiters enter a line."""
+    for start in range(0, MOST, 500):
+        paths = [f"{folder}/{beginning(a_claim('x'), False, KAZOO)}" for _ in range(500)]
+        some = paths[: MOST - start]
+        for made in [client.create_async(path, ephemeral=True, sequence=True) for path in some]:
+            made.get(timeout=60)
+
+
+def bounded(
+    client: Client, verb: Coroutine[Any, Any, Any], bound: float = BOUND_S, requests: int = REQUESTS
+) -> Any:
+    """Run a verb of this client within limits for its time and requests; return its reply."""
+    begun = time.monotonic()
+    with counted(client) as trips:
+        answer = run_sync(verb)
+    took, asked = time.monotonic() - begun, sum(map(len, trips))
+    assert took < bound + lag.since(begun), f"{took:.3g} s"
+    assert asked <= requests, f"{asked} requests"
+    return answer
+
+
+@pytest.mark.usual(0)
+def test_verbs_are_bounded_and_the_living_served_behind_thousands_of_dead(
+    shared_zookeeper: ZooKeeperServer, new_client: MakeClient, own_name: str
+) -> None:
+    # Given a holder, thousands of waiters, and one more waiter behind them
+    ours, folder = new_client(label="ours"), f"/holdfast/{own_name}"
+    done, store = partial(bounded, ours), ours._ctx.store
+    holder, living = a_claim(own_name), a_claim(own_name)
+    held = done(store.join(holder, True, WITHIN_S))
+    theirs = shared_zookeeper.client()
+    crowd(theirs, folder)
+    standing = done(store.join(living, True, WITHIN_S))
+    assert isinstance(standing, Waiting)
+    assert standing.position == MOST + 1
+    keep = Keep(living, standing.ticket, 60.0)
+    # Then the cost of each verb is bounded
+    assert isinstance(done(store.join(a_claim(own_name), False, WITHIN_S)), Refused)
+    done(store.keep([Keep(holder, held.fence, 60.0)], WITHIN_S))
+    assert isinstance(done(store.keep([keep], WITHIN_S))[0], Waiting)
+    (line,) = done(store.inspect(own_name, WITHIN_S, True), LOOK_S, MOST + REQUESTS)
+    assert len(line.claims) >= MOST
+    assert done(store.leave(Leave(own_name, holder.id, held.fence), WITHIN_S))
+    # And the last waiter is granted once the session has ended
+    theirs.stop()
+    theirs.close()
+    eventually(lambda: isinstance(done(store.keep([keep], WITHIN_S))[0], Held), 20.0)
+    assert done(store.leave(Leave(own_name, living.id, standing.ticket), WITHIN_S))
