@@ -62,7 +62,7 @@ CLOCKS = [
     ),
     bug(
         "postgres: a lost reply and a clock that is set back make a lease of an hour",
-        "tests/stores/postgres/test_stepped.py::test_a_clock_that_is_set_back[lost]",
+        "tests/stores/postgres/test_clock_steps.py::test_a_clock_that_is_set_back[lost]",
         (CLAIMS, "min(standing.expires_in, self.spec.ttl)", "standing.expires_in"),
     ),
     bug(

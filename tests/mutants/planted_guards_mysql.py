@@ -7,7 +7,7 @@ from .planted_mysql import _instead
 
 MEETING = "tests/stores/mysql/test_refresh.py"
 LOST = "tests/stores/mysql/test_refresh_lost.py"
-COST = "tests/stores/mysql/test_refresh_cost.py"
+COST = "tests/stores/mysql/test_cost.py"
 KIT = "tests/conformance/test_conformance.py::test_conforms"
 GUARDS = "holdfast.stores.mysql.guards"
 _ROW = "FROM holdfast_refresh_duties WHERE guard = p_guard AND entry = p_entry"

@@ -8,7 +8,7 @@ from .planted_postgres import _instead
 MEETING = "tests/stores/postgres/test_refresh.py"
 UNDO = "tests/stores/postgres/test_refresh_undo.py"
 LOST = "tests/stores/postgres/test_refresh_lost.py"
-COST = "tests/stores/postgres/test_refresh_cost.py"
+COST = "tests/stores/postgres/test_cost.py"
 KIT = "tests/conformance/test_conformance.py::test_conforms"
 GUARDS = "holdfast.stores.postgres.guards"
 _ROW = "SELECT * INTO d FROM refresh_duties WHERE guard = p_guard AND key = p_key\n"

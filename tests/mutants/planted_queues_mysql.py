@@ -7,7 +7,7 @@ from .planted_mysql import KIT, _instead
 
 ROWS = "tests/stores/mysql/test_queue_rows.py"
 LOST = "tests/stores/mysql/test_queue_lost.py"
-COST = "tests/stores/mysql/test_queue_cost.py"
+COST = "tests/stores/mysql/test_cost.py"
 QUEUES = "holdfast.stores.mysql.queues"
 
 QUEUES_MYSQL = [
@@ -61,7 +61,7 @@ QUEUES_MYSQL = [
     ),
     bug(
         "an undo leaves no tombstone for a late take",
-        f"{LOST}::test_a_late_copy_of_a_take_gets_nothing",
+        f"{LOST}::test_a_late_copy_of_a_take_that_was_given_up_gets_nothing",
         _instead(
             (
                 "VALUES (p_take, v_now + p_bury, 1, 0, '')",

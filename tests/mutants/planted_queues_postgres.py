@@ -7,7 +7,7 @@ from .planted_postgres import _instead
 
 MEETING = "tests/stores/postgres/test_queue.py"
 LOST = "tests/stores/postgres/test_queue_lost.py"
-COST = "tests/stores/postgres/test_queue_cost.py"
+COST = "tests/stores/postgres/test_cost.py"
 QUEUES = "holdfast.stores.postgres.queues"
 
 QUEUES_POSTGRES = [
@@ -53,7 +53,7 @@ QUEUES_POSTGRES = [
     ),
     bug(
         "a repeated take ignores the jobs that it already has",
-        f"{MEETING}::test_a_take_that_is_sent_again_gets_what_it_has_and_no_more",
+        f"{MEETING}::test_a_take_and_its_copies_and_its_undo_at_once",
         _instead(
             (
                 "IF EXISTS (SELECT FROM loans l WHERE l.take",

@@ -4,14 +4,23 @@
 
 from __future__ import annotations
 
+import time
+
 from holdfast import Client
 from holdfast.testing.faults.stage import Stage
 
 
-def hold(stage: Stage, url: str, name: str, ttl: float) -> None:
-    """Hold a lock and send its fence; after the next message, send whether it is still held."""
+def takes_turns(stage: Stage, url: str, name: str, seconds: float, inside: float) -> None:
+    """Lock the name again and again; send the fence, the start and the end of each turn."""
+    turns = []
     with Client(url) as client:
-        held = client.lock(name, ttl=ttl).acquire()
-        stage.say(held.fence)
+        client.lock(f"{name}:warm", timeout=20).acquire().release()
+        stage.say("ready")
         stage.hear()
-        stage.say(held.lost is None)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with client.lock(name, timeout=30) as hold:
+                begun = time.monotonic()
+                time.sleep(inside)
+                turns.append([hold.fence, begun, time.monotonic()])
+    stage.say(turns)

@@ -24,7 +24,7 @@ from holdfast.core.queue.model import Delivered, Pace, Verdict
 from holdfast.runtime.blocking import run_sync
 from holdfast.url import find
 from tests.servers.clock import HOUR_S, STEPS_S, Clock
-from tests.stores.mysql.queueing import Verbs, job, new_id
+from tests.stores.sql.queueing import Verbs, job, new_id
 from tests.torture.scale import FULL
 
 #: Seconds of the requested leases, delays, pauses and lives of values.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -33,72 +33,41 @@ WITHIN_S = 10.0
 LONG_S = 120.0
 
 
-class Line:
+class Line(NamedTuple):
     """The claims of a line as rows, accessed without the store's code.
 
     ``ask`` runs a statement. ``head`` is the table of lines and its column for the time at which
     the first claim expires. ``steps`` is the maximum number of dead claims that one verb removes.
     """
 
-    def __init__(
-        self, url: str, ask: Callable[..., Any], claims: str, head: tuple[str, str], steps: int
-    ) -> None:
-        self.url, self.steps = url, steps
-        self._ask, self._claims, self._head = ask, claims, head
+    url: str
+    ask: Callable[..., Any]
+    claims: str
+    head: tuple[str, str]
+    steps: int
 
-    def kill(self, name: object, living: int) -> None:
+    def kill(self, name: bytes, living: int) -> None:
         """Make all waiters with tickets below ``living`` expire; extend the others."""
         those = "WHERE name = %s AND NOT held AND ticket"
-        self._ask(f"UPDATE {self._claims} SET expires = 1 {those} < %s", name, living)
-        later = f"UPDATE {self._claims} SET expires = expires + {LATER_US}"
-        self._ask(f"{later} {those} >= %s", name, living)
-        self._ask(f"UPDATE {self._head[0]} SET {self._head[1]} = 1 WHERE name = %s", name)
-
-    def waiters(self, name: object) -> int:
-        """The number of waiters."""
-        table = f"{self._claims} WHERE name = %s AND NOT held"
-        ((count,),) = self._ask(f"SELECT count(*) FROM {table}", name)
-        return int(count)
+        self.ask(f"UPDATE {self.claims} SET expires = 1 {those} < %s", name, living)
+        later = f"UPDATE {self.claims} SET expires = expires + {LATER_US}"
+        self.ask(f"{later} {those} >= %s", name, living)
+        self.ask(f"UPDATE {self.head[0]} SET {self.head[1]} = 1 WHERE name = %s", name)
 
 
 @pytest.mark.usual(0)
 def test_the_living_are_served_behind_thousands_of_dead(
     dying: Line, locks: Client, own_name: str
 ) -> None:
-    name = own_name.encode()
-    verbs_are_bounded(
-        locks,
-        dying.url,
-        own_name,
-        MOST,
-        dying.steps,
-        lambda living: dying.kill(name, living),
-        lambda: dying.waiters(name),
-    )
+    store, name, many = locks._ctx.store, own_name, MOST
+    count = f"SELECT count(*) FROM {dying.claims} WHERE name = %s AND NOT held"
 
-
-def _claim(name: str) -> Claim:
-    return Claim(secrets.token_hex(16), Spec(name, Kind.LOCK, 1, 1, 60.0, "somebody", ""))
-
-
-def verbs_are_bounded(
-    client: Client,
-    url: str,
-    name: str,
-    many: int,
-    steps: int,
-    kill: Callable[[int], None],
-    waiters: Callable[[], int],
-) -> None:
-    """Check that no verb removes more than ``steps`` dead waiters, and that a living one is served.
-
-    There are ``many`` waiters. ``kill`` lets the waiters with lower tickets than the living one
-    expire. ``waiters`` returns the number of waiters, without the store's code.
-    """
-    store = client._ctx.store
+    def waiters() -> int:
+        return int(dying.ask(count, name.encode())[0][0])
 
     def join(wait: bool = True) -> Any:
-        wanted = _claim(name)
+        spec = Spec(name, Kind.LOCK, 1, 1, 60.0, "somebody", "")
+        wanted = Claim(secrets.token_hex(16), spec)
         return wanted, run_sync(store.join(wanted, wait, WITHIN_S))
 
     def bounded(verb: Callable[[], Any]) -> Any:
@@ -106,18 +75,17 @@ def verbs_are_bounded(
         answer = verb()
         took = time.monotonic() - begun
         assert took < BOUND_S + lag.since(begun), f"{took:.3g} s"
-        assert waiters() >= before - steps - 1, f"{before - waiters()} were dropped at once"
+        assert waiters() >= before - dying.steps - 1, f"{before - waiters()} were dropped at once"
         return answer
 
     holder, held = join()
-    with Subject(
-        "tests.faults.masses:crowd", url, name, LONG_S, first="tests.faults.masses"
-    ) as crowd:
+    act, first = "tests.faults.masses:crowd", "tests.faults.masses"
+    with Subject(act, dying.url, name, LONG_S, first=first) as crowd:
         crowd.say(many)
         crowd.hear(60)
         crowd.kill()
     living, standing = join()
-    kill(standing.ticket)
+    dying.kill(name.encode(), standing.ticket)
     assert waiters() == many + 1
     # Each verb removes a part of the dead waiters
     assert isinstance(bounded(lambda: join(False))[1], Refused)
@@ -133,6 +101,6 @@ def verbs_are_bounded(
         assert isinstance(answer, Waiting)
         assert answer.retry_in == 0, f"{waiters()} wait, and it is told {answer}"
         asked += 1
-        assert asked <= 2 * many / steps
+        assert asked <= 2 * many / dying.steps
     assert waiters() == 0
     run_sync(store.leave(Leave(name, living.id, standing.ticket), WITHIN_S))

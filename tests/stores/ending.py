@@ -1,22 +1,23 @@
 """A given-up connection counts against the pool until the server has ended its session.
 
-The URLs are those of a client with ``pool=1`` behind a proxy that no other client uses.
+The tests of a store import these. It has the fixtures ``bench`` and ``hasty``, by which a client
+gives up a connection soon. No other client uses the proxy.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-from typing import Any
 
 import pytest
 
 from holdfast import Client, StoreUnavailable
 from holdfast.runtime.blocking import Turn
 from holdfast.runtime.ending import blocking as ending
-from holdfast.testing.faces import Face
-from holdfast.testing.faults import HOLD_REQUEST, Fault, Proxy, Strike
+from holdfast.testing.faces import FACES, Face
+from holdfast.testing.faults import HOLD_REQUEST, Proxy, Strike
 from tests.servers.process import until
+from tests.stores.sql.bench import Bench
 
 LONG_S = 60.0
 #: The methods of a pool that get a connection and return it.
@@ -24,26 +25,31 @@ WAY = ("_reach", "_new", "_lend", "_give")
 #: The function in which a thread takes its turn, and a lower bound of the points in it at which
 #: Ctrl-C can come.
 TURN, TURNS = f"{Turn.__module__}:{Turn.take.__qualname__}", 1
+EACH = pytest.mark.parametrize("face", FACES.values(), ids=FACES)
 
 
-def a_session_counts_until_its_end(
-    face: Face,
-    proxy: Proxy,
-    url: str,
-    name: str,
-    goodbye: tuple[bytes, Fault],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Check that a given-up session counts until the server has ended it.
-
-    ``goodbye``: a fault that keeps the server from seeing the client's end of a connection.
-    """
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients wait long for the server to end a session."""
     monkeypatch.setattr(ending, "ENDS_S", LONG_S)
 
+
+@pytest.fixture
+def deaf() -> None:
+    """Clients wait long for the server to cancel a request, too; a store replaces this fixture."""
+
+
+@EACH
+@pytest.mark.usefixtures("patient", "deaf")
+def test_a_session_that_the_server_has_not_ended_counts(
+    face: Face, bench: Bench, proxy: Proxy, own_name: str
+) -> None:
+    name = own_name
+
     async def main() -> None:
-        async with face.client(url) as client:
+        async with face.client(bench.proxied(proxy, "pool=1")) as client:
             held = await client.lock(f"{name}:held", ttl=60).acquire()
-            ends = proxy.arm(*goodbye, 100)
+            ends = proxy.arm(*bench.goodbye, 100)
 
             async def give_up(sessions: int) -> None:
                 while ends.hits < sessions:
@@ -73,52 +79,43 @@ def a_session_counts_until_its_end(
     until(lambda: not proxy.connections, "all sessions have ended")
 
 
-def one_that_was_never_made_counts(
-    face: Face,
-    proxy: Proxy,
-    url: str,
-    name: str,
-    begins: bytes,
-    monkeypatch: pytest.MonkeyPatch,
+@EACH
+@pytest.mark.usefixtures("patient")
+def test_a_connection_that_was_never_made_counts_until_the_server_has_ended_it(
+    face: Face, bench: Bench, proxy: Proxy, own_name: str, hasty: str
 ) -> None:
-    """Check that a session which is still being made counts, too.
-
-    ``begins``: a part of the first message of a client.
-    """
-    monkeypatch.setattr(ending, "ENDS_S", LONG_S)
-
     async def main() -> None:
-        async with face.client(url) as client:
+        async with face.client(bench.proxied(proxy, f"pool=1{hasty}")) as client:
             # Given a server that accepts connections slowly
-            begin = proxy.arm(begins, HOLD_REQUEST, 100)
+            begin = proxy.arm(bench.begins, HOLD_REQUEST, 100)
             # When a client with little time tries again and again
             for _ in range(5):
                 with pytest.raises(StoreUnavailable):
-                    await client.lock(name).acquire(timeout=0)
+                    await client.lock(own_name).acquire(timeout=0)
             # Then the server has only one connection to accept
             assert proxy.connections == 1
             begin.let_go()
-            async with client.lock(name, timeout=20):
+            async with client.lock(own_name, timeout=20):
                 pass
 
     face.run(main, LONG_S)
 
 
-def no_interrupt_keeps_a_place(url: str, name: str, method: Any) -> None:
-    """Interrupt ``method`` at each of its points; check that the pool loses no place.
-
-    ``method``: one of the methods that get a connection or return it.
-    """
-    function = f"{method.__module__}:{method.__qualname__}"
+@pytest.mark.parametrize("method", WAY)
+def test_an_interrupt_on_the_way_to_a_connection_or_back_keeps_no_place(
+    bench: Bench, url: str, own_name: str, method: str
+) -> None:
+    way = getattr(bench.pool, method)
+    function = f"{way.__module__}:{way.__qualname__}"
     # If a verb has little time, a thread makes the connection
     for timeout in (0, LONG_S):
         for number in itertools.count(1):
             strike = Strike(number, function=function)
-            one = f"{name}:{timeout}:{number}"
-            with Client(url) as client:
+            with Client(f"{url}?pool=1") as client:
                 with contextlib.suppress(KeyboardInterrupt, StoreUnavailable), strike:
-                    client.lock(one).acquire(timeout=timeout).release()
-                with client.lock(name, timeout=20):
+                    one = client.lock(f"{own_name}:{timeout}:{number}")
+                    one.acquire(timeout=timeout).release()
+                with client.lock(own_name, timeout=20):
                     pass
             if not strike.where:
                 break

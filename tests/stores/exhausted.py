@@ -48,32 +48,26 @@ OTHERS: tuple[tuple[str, Callable[[Any, Any], Awaitable[object]]], ...] = (
 )
 
 
-class Crowd:
+class Crowd(NamedTuple):
     """Takes all free connections of a server, and ends those of the clients under test.
 
     ``connect`` opens a connection as any user can. ``full`` is the error that it raises if there is
     none. ``kick`` ends the connections of the clients under test.
     """
 
-    def __init__(
-        self,
-        connect: Callable[[], Any],
-        full: type[Exception],
-        kick: Callable[[], object],
-    ) -> None:
-        self._connect = connect
-        self._full = full
-        self._kick = kick
+    connect: Callable[[], Any]
+    full: type[Exception]
+    kick: Callable[[], object]
 
     @contextlib.contextmanager
     def there(self) -> Iterator[None]:
         """Use up all connections while the block runs; the clients have lost theirs."""
         with contextlib.ExitStack() as ends:
-            self._kick()
+            self.kick()
             taken = 0
-            with contextlib.suppress(self._full):
+            with contextlib.suppress(self.full):
                 while taken < 400:
-                    ends.enter_context(contextlib.closing(self._connect()))
+                    ends.enter_context(contextlib.closing(self.connect()))
                     taken += 1
             assert 0 < taken < 400, "the server has no limit"
             yield
@@ -87,21 +81,19 @@ class Crowded(NamedTuple):
 
 
 @pytest.mark.usual(1)
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
 def test_after_there_was_none_at_any_step_of_a_lock_all_works_again(
-    crowded: Crowded, face: str
+    crowded: Crowded, face: Face
 ) -> None:
-    one = FACES[face]
-    assert one.run(lambda: _play(one, *crowded), LONG_S) >= STRUCK_MIN
+    assert face.run(lambda: _play(face, *crowded), LONG_S) >= STRUCK_MIN
 
 
 @pytest.mark.usual(1)
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
 def test_after_there_was_none_at_any_verb_of_queues_and_guards_all_works_again(
-    crowded: Crowded, face: str
+    crowded: Crowded, face: Face
 ) -> None:
-    one = FACES[face]
-    one.run(lambda: _queues_and_guards(one, *crowded), LONG_S)
+    face.run(lambda: _queues_and_guards(face, *crowded), LONG_S)
 
 
 def test_the_error_names_the_exhausted_limit(crowded: Crowded) -> None:
@@ -131,16 +123,14 @@ async def _play(face: Face, url: str, crowd: Crowd) -> int:
             for number in range(1 + count % STRIDE, STEPS_MAX + 1, STRIDE):
                 async with client.lock("warm", timeout=10):
                     pass
-                struck = await _struck(client, crowd, work, number)
-                if struck:
-                    count += 1
-                    # Then it works as before, and nothing was left behind
-                    async with client.all("x", "y", timeout=20):
-                        pass
-                    async with client.lock("z", timeout=10) as hold:
-                        hold.check()
-                if not struck:
+                if not await _struck(client, crowd, work, number):
                     break
+                count += 1
+                # Then it works as before, and nothing was left behind
+                async with client.all("x", "y", timeout=20):
+                    pass
+                async with client.lock("z", timeout=10) as hold:
+                    hold.check()
             await client.close()
             print(name, count, flush=True)
     await other.close()

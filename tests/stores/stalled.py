@@ -1,16 +1,22 @@
-"""A client while another session locks a row: it uses few sessions, and can renew and release."""
+"""A client while another session locks a row: it uses few sessions, and can renew and release.
+
+The tests of a store import these. It has the fixtures ``bench`` and ``alone``.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
-from holdfast import AsyncClient, Client, HoldfastError
+import pytest
+
+from holdfast import Client, HoldfastError
 from holdfast.testing import lag
-from holdfast.testing.faces import Face
+from holdfast.testing.faces import FACES, Face
+from tests.servers.process import until
+from tests.stores.sql.bench import Bench
 from tests.torture.scale import FULL
 
 lag.watch()
@@ -21,68 +27,62 @@ SOON_S = 0.3
 #: Seconds for which all threads or tasks try.
 SECONDS = 10.0 if FULL else 2.0
 THREADS = 10
+#: Number of connections of a client.
+POOL = 4
+EACH = pytest.mark.parametrize("face", FACES.values(), ids=FACES)
 
 
-def by_threads(url: str, name: str, sessions: Callable[[], int]) -> int:
-    """The maximum number of sessions while threads try to get a name without waiting."""
-    with Client(url) as client:
-        end = time.monotonic() + SECONDS
-
-        def work() -> None:
-            while time.monotonic() < end:
-                with contextlib.suppress(HoldfastError):
-                    client.lock(name).acquire(timeout=0)
-
-        threads = [threading.Thread(target=work) for _ in range(THREADS)]
-        for thread in threads:
-            thread.start()
-        most = 0
-        while time.monotonic() < end:
-            most = max(most, sessions())
-            time.sleep(0.05)
-        for thread in threads:
-            thread.join(60)
-            assert not thread.is_alive()
-        return most
-
-
-def by_tasks(url: str, name: str, sessions: Callable[[], int]) -> int:
-    """The maximum number of sessions while tasks of one event loop try it."""
+def most_sessions(face: Face, url: str, name: str, sessions: Callable[[], int]) -> int:
+    """The maximum number of sessions while threads or tasks try to get a name without waiting."""
 
     async def main() -> int:
-        async with AsyncClient(url) as client:
-            end = time.monotonic() + SECONDS
+        async with face.client(url) as client:
+            end, most = time.monotonic() + SECONDS, 0
 
             async def work() -> None:
                 while time.monotonic() < end:
                     with contextlib.suppress(HoldfastError):
                         await client.lock(name).acquire(timeout=0)
 
-            most = 0
-
-            async def watch() -> None:
-                nonlocal most
-                while time.monotonic() < end:
-                    most = max(most, await asyncio.to_thread(sessions))
-                    await asyncio.sleep(0.05)
-
-            await asyncio.gather(watch(), *(work() for _ in range(THREADS)))
+            many = [face.start(work) for _ in range(THREADS)]
+            while time.monotonic() < end:
+                most = max(most, await face.outside(sessions))
+                await face.sleep(0.05)
+            for one in many:
+                await one.result(60)
             return most
 
-    return asyncio.run(main())
+    return face.run(main, SECONDS + 120)
 
 
-#: The function that counts the sessions, for each face.
-FACES = {"sync": by_threads, "asyncio": by_tasks}
-
-
-def a_release_is_prompt(
-    face: Face, url: str, name: str, stall: Callable[[], object], free: Callable[[], object]
+@pytest.mark.usual(1)
+@EACH
+def test_a_stalled_row_takes_up_no_more_than_the_pool(
+    bench: Bench, alone: Any, own_name: str, face: Face
 ) -> None:
-    """Check that other holds are renewed and released while ``stall`` locks a row."""
+    with Client(alone.url) as client:
+        client.lock(own_name).acquire().release()
+    url = bench.labelled(alone, own_name, POOL)
+    until(lambda: not bench.sessions(alone, own_name), "all sessions have ended")
+    # Given a session that has locked the row of the name
+    with bench.locked(own_name, alone):
+        # When many threads or tasks try to get it, again and again
+        most = most_sessions(face, url, own_name, lambda: bench.sessions(alone, own_name))
+    assert 1 <= most <= POOL + 2
+    # Then it works when the row is free
+    with Client(url) as client, client.lock(own_name, timeout=20):
+        pass
+    until(lambda: not bench.sessions(alone, own_name), "all sessions have ended")
+
+
+@EACH
+def test_a_release_finds_a_connection_while_others_wait_for_a_row(
+    bench: Bench, alone: Any, own_name: str, face: Face
+) -> None:
+    name, row = own_name, bench.locked(own_name, alone)
 
     async def main() -> None:
-        client = face.client(url)
+        client = face.client(bench.labelled(alone, name, POOL))
         held = [await client.lock(f"{name}:{one}", ttl=12).acquire() for one in range(3)]
         await (await client.lock(name).acquire()).release()
         stop = False
@@ -93,10 +93,12 @@ def a_release_is_prompt(
                     async with client.lock(name, timeout=8):
                         pass
 
-        await face.outside(stall)
+        # Given a session that has locked the row of a name, and many who want that name
+        await face.outside(row.__enter__)
         try:
             many = [face.start(want) for _ in range(THREADS)]
             took: list[float] = []
+            # Then other holds are renewed and released at once
             for hold in held:
                 await face.sleep(1.5)
                 begun = time.monotonic()
@@ -107,7 +109,7 @@ def a_release_is_prompt(
                     break
             stop = True
         finally:
-            await face.outside(free)
+            await face.outside(lambda: row.__exit__(None, None, None))
         for one in many:
             await one.result(30)
         await client.close()

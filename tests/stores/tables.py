@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import psycopg
 import pymysql
 
 from tests.stores.bytes import changed
-from tests.stores.rows import MOST, Ask
 
+Ask = Callable[..., list[tuple[Any, ...]]]
+#: Number of bits of the greatest value in a column of this type.
+MOST = {"bigint": 63, "integer": 31, "int": 31, "tinyint": 7}
 #: Errors of a database if a row cannot have this value, or is locked for too long.
 REFUSED = (
     psycopg.DataError,
@@ -58,6 +61,11 @@ class TablesGround:
     #: until the next renewal, and the delay of a busy machine.
     overlap_s = 2.5
 
+    #: The ends of the names of a round.
+    ends: Sequence[str] = ("-lock", "-queue", "-guard")
+    #: The columns that are not damaged.
+    believed: Collection[str] = (BELIEVED,)
+
     def __init__(self, url: str, ask: Ask, schema: str, owned: dict[str, str]) -> None:
         self.url = url
         self._ask = ask
@@ -67,12 +75,12 @@ class TablesGround:
 
     def items(self, token: str) -> list[Cell]:
         """Each row of the names of a round, and each column of it."""
-        names = [f"{token}-{what}".encode() for what in ("lock", "queue", "guard")]
+        names = [f"{token}{end}".encode() for end in self.ends]
         found: list[Cell] = []
         for table in self._known():
             text = (
                 f"SELECT {', '.join(table.key)} FROM {self._schema}.{table.name}"
-                f" WHERE {self._owned[table.name]} IN (%s, %s, %s)"
+                f" WHERE {self._owned[table.name]} IN ({', '.join(['%s'] * len(names))})"
             )
             text += ")" * self._owned[table.name].count("(")
             for values in sorted(self._ask(text, *names), key=repr):
@@ -81,7 +89,7 @@ class TablesGround:
                 found += [
                     row._replace(column=name, type=kind)
                     for name, kind in table.columns
-                    if name != BELIEVED
+                    if name not in self.believed
                 ]
         return found
 

@@ -1,82 +1,183 @@
-"""Clients, stores, names and a proxy for the tests of MySQL and MariaDB."""
+"""The table that the shared tests need for MySQL and MariaDB, and their servers."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pymysql
 import pytest
 
 from holdfast import Client
-from holdfast.core.model import Claim, Kind, LineRecord, Spec
+from holdfast.core.guard.model import Entry, Finish, Wish
+from holdfast.core.model import Claim, Kind, Spec
 from holdfast.core.ports import Store
 from holdfast.runtime.blocking import run_sync
-from holdfast.testing.faults import MYSQL, Proxy
+from holdfast.stores.mysql.blocking.port import ThreadPort
+from holdfast.testing.faults import HOLD_END, MYSQL, Proxy
 from holdfast.url import find
-from tests.servers.mariadb_server import PASSWORD, USER, MariadbServer
-from tests.servers.process import until
+from tests.servers.mariadb_server import DATABASE, PASSWORD, USER, MariadbServer
+from tests.stores.damage import Damaged
+from tests.stores.exhausted import Crowd, Crowded
+from tests.stores.sql import bench as shared
+from tests.stores.sql.costs import Counting
+from tests.stores.sql.fixtures import *  # noqa: F403
+from tests.stores.sql.queueing import WITHIN_S
+from tests.stores.tables import ITEMS, TablesGround, mysql_tables
 
-MakeClient = Callable[..., Client]
-LIMIT_S = 90.0
-#: Maximum seconds for a request of a test.
-WITHIN_S = 20.0
+NewServer = Callable[..., MariadbServer]
+NOW = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
+LATER = f"{NOW} + 9000000"
+
+
+def _at(entry: Entry, between: str = ",") -> str:
+    guard, key = entry.guard.encode().hex(), entry.key.encode().hex()
+    return f" guard = X'{guard}' {between} entry = X'{key}' "
+
+
+class Bench(shared.Bench):
+    """See the base class."""
+
+    scheme = "mysql"
+    first, steps = "first", 500
+    tables = f"{DATABASE}.holdfast_"
+    guard_tables = ("duties", "values", "tallies")
+    tombs = (
+        "SELECT HEX(id) FROM {tombs} UNION SELECT HEX(id) FROM {takes} WHERE buried"
+        " UNION SELECT HEX(id) FROM {refresh_tombs}"
+    )
+    wire = MYSQL
+    weather = True
+    goodbye = (b"", HOLD_END)
+    begins = f"{USER}\0".encode()
+    pool = ThreadPort
+
+    def proxied(self, proxy: Proxy, options: str = "") -> str:
+        return f"{self.server.url_for(USER, PASSWORD, proxy.port)}?{options}".rstrip("?")
+
+    def word(self, verb: str) -> bytes:
+        if verb == "refresh_read":
+            return b"FROM holdfast_refresh_values"
+        return f"_{verb}_{2 if verb.startswith(('queue_', 'refresh_')) else 3}(".encode()
+
+    @contextlib.contextmanager
+    def locked(self, name: str, server: Any = None) -> Iterator[None]:
+        row = f"SELECT name FROM {DATABASE}.holdfast_lines WHERE name = %s FOR UPDATE"
+        with (server or self.server).root(autocommit=False) as other, other.cursor() as cursor:
+            cursor.execute(row, (name.encode(),))
+            yield
+            other.rollback()
+
+    def sessions(self, server: Any, label: str) -> int:
+        # A test's own statements run as root.
+        look = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = %s AND db = %s"
+        return int(server.ask(look, USER, DATABASE)[0][0])
+
+    def labelled(self, server: Any, label: str, pool: int) -> str:
+        return f"{server.url}?pool={pool}"
+
+    def sweep(self, client: Client, ahead: float) -> None:
+        ((now,),) = self.ask(f"SELECT {NOW}")
+        guards: Any = client._ctx.store.guards  # type: ignore[attr-defined]
+        sql = guards._calls.sweep(1_000_000, now + round(ahead * 1e6))
+        run_sync(guards._port.call(sql, WITHIN_S))
+
+    @contextlib.contextmanager
+    def open(self, *statements: str) -> Iterator[Any]:
+        """Statements that are executed and not yet committed; the procedures commit by themselves.
+
+        They do what the procedure of the verb does.
+        """
+        with self.server.connect(autocommit=False) as link, link.cursor() as cursor:
+            for sql in statements:
+                cursor.execute(sql)
+            yield link
+
+    def open_begin(self, wish: Wish) -> contextlib.AbstractContextManager[Any]:
+        mine = f"id = X'{wish.id}', fence = {NOW}, lease = {LATER}, ends = 2000000000"
+        insert = f"INSERT INTO holdfast_refresh_duties SET {_at(wish.entry)}, {mine}"
+        return self.open(f"{insert} ON DUPLICATE KEY UPDATE {mine}")
+
+    def open_finish(self, finish: Finish) -> contextlib.AbstractContextManager[Any]:
+        where, values = _at(finish.entry, "AND"), _at(finish.entry)
+        fresh = f"fresh = {LATER}, stale = {LATER}, kept = {LATER}, cost = 1"
+        insert = f"INSERT INTO holdfast_refresh_values SET {values}, version = {finish.fence}"
+        return self.open(
+            f"UPDATE holdfast_refresh_duties SET id = NULL, kept = {LATER} WHERE {where}",
+            f"{insert}, data = X'{finish.data.hex()}', {fresh}",
+        )
+
+    def open_invalidate(self, wish: Wish) -> contextlib.AbstractContextManager[Any]:
+        changed, where = "id = NULL, ended = ended + 1", _at(wish.entry, "AND")
+        return self.open(f"UPDATE holdfast_refresh_duties SET {changed} WHERE {where}")
 
 
 @pytest.fixture
-def url(mariadb_url: str) -> str:
-    """The URL for the tests that several stores share."""
-    return mariadb_url
+def bench(shared_mariadb: MariadbServer) -> Bench:
+    """The server that all tests share."""
+    return Bench(shared_mariadb)
 
 
 @pytest.fixture
-def new_client(mariadb_url: str) -> Iterator[MakeClient]:
-    """Makes clients, of the shared server unless a URL is given, and closes them after the test."""
-    made: list[Client] = []
-
-    def make(url: str = "", **options: Any) -> Client:
-        made.append(Client(url or mariadb_url, **options))
-        return made[-1]
-
-    yield make
-    for client in made:
-        client.close()
+def new_server(new_mariadb: NewServer) -> NewServer:
+    """Makes separate servers, with these options."""
+    return new_mariadb
 
 
 @pytest.fixture
-def locks(new_client: MakeClient) -> Client:
-    """A client of the shared server that has created the tables."""
-    client = new_client(label="ours")
-    client.inspect("nobody")
-    return client
+def alone(new_mariadb: NewServer) -> MariadbServer:
+    """A server on which `Bench.sessions` counts no session of another test."""
+    return new_mariadb()
 
 
 @pytest.fixture
-def proxy(shared_mariadb: MariadbServer) -> Iterator[Proxy]:
-    """A proxy between a client and the shared server."""
-    with Proxy(shared_mariadb.host, shared_mariadb.port, MYSQL) as one:
-        yield one
+def damaged(new_mariadb: NewServer) -> Damaged:
+    """A separate server whose rows are damaged."""
+    server = new_mariadb()
+
+    def ask(text: str, *values: object) -> list[tuple[Any, ...]]:
+        with contextlib.closing(server.root()) as one, one.cursor() as cursor:
+            cursor.execute("SET innodb_lock_wait_timeout = 2, sql_mode = 'STRICT_ALL_TABLES'")
+            cursor.execute(text, values or None)
+            return list(cursor.fetchall())
+
+    ground = TablesGround(server.url, ask, DATABASE, mysql_tables(DATABASE))
+    return Damaged(ground, items=ITEMS, usual=2, at_once=6)
 
 
 @pytest.fixture
-def by_proxy(
-    shared_mariadb: MariadbServer, proxy: Proxy, locks: Client, new_client: MakeClient
-) -> Client:
-    """A client behind the proxy that has already connected."""
-    client = new_client(shared_mariadb.url_for(USER, PASSWORD, proxy.port))
-    client.lock(f"warm:{proxy.port}").acquire().release()
-    return client
+def crowded(new_mariadb: NewServer) -> Crowded:
+    """A server for a dozen connections, and a crowd that takes all of them."""
+    server = new_mariadb("max_connections=14", grants=("CREATE USER IF NOT EXISTS crowd@'%'",))
+    place: dict[str, Any] = {"host": server.host, "port": server.port, "user": "crowd"}
+    # One by one, a session might end between look and KILL.
+    crowd = Crowd(
+        lambda: pymysql.connect(**place),
+        pymysql.OperationalError,
+        lambda: server.ask("KILL USER 'app'"),
+    )
+    return Crowded(f"{server.url}?pool=2", crowd)
 
 
-@pytest.fixture
-def line(locks: Client) -> Callable[[str], LineRecord | None]:
-    """A function that returns the line of a name, or None."""
+@pytest.fixture(scope="module")
+def counting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counting]:
+    """A server that counts statements, except those in procedures."""
+    sent = (
+        "SELECT CAST(argument AS CHAR) FROM mysql.general_log WHERE user_host NOT LIKE 'root%'"
+        " AND command_type = 'Query'"
+    )
+    with MariadbServer(tmp_path_factory.mktemp("counted")) as one:
+        one.ask("SET GLOBAL log_output = 'TABLE'")
 
-    def look(name: str) -> LineRecord | None:
-        found = locks.inspect(name, exact=True)
-        return found[0] if found else None
+        def since() -> list[str]:
+            one.ask("SET GLOBAL general_log = 0")
+            found = [text for (text,) in one.ask(sent)]
+            one.ask("TRUNCATE mysql.general_log")
+            one.ask("SET GLOBAL general_log = 1")
+            return found
 
-    return look
+        yield Counting(one, since, rate=10.0)
 
 
 class Direct:
@@ -85,16 +186,14 @@ class Direct:
     def __init__(self, url: str) -> None:
         module, parsed = find(url)
         self.store: Store = module.open_blocking(parsed)
-        self._ids = 0
 
-    def claim(self, name: str, number: int, ttl: float = 30.0, permits: int = 1) -> Claim:
+    def claim(self, name: str, number: int, ttl: float = 30.0) -> Claim:
         """A claim; the same number gives the same claim."""
-        kind = Kind.LOCK if permits == 1 else Kind.SEMAPHORE
-        return Claim(f"{number:032x}", Spec(name, kind, permits, 1, ttl, f"owner {number}"))
+        return Claim(f"{number:032x}", Spec(name, Kind.LOCK, 1, 1, ttl, f"owner {number}"))
 
-    def join(self, claim: Claim, wait: bool = False) -> Any:
-        """Enter the line."""
-        return run_sync(self.store.join(claim, wait, WITHIN_S))
+    def join(self, claim: Claim) -> Any:
+        """Try to enter."""
+        return run_sync(self.store.join(claim, False, WITHIN_S))
 
     def close(self) -> None:
         """End its connections."""
@@ -102,23 +201,7 @@ class Direct:
 
 
 @pytest.fixture
-def direct(mariadb_url: str, locks: Client) -> Iterator[Direct]:
+def direct(url: str, locks: Client) -> Iterator[Direct]:
     """A store of the shared server."""
-    one = Direct(mariadb_url)
-    yield one
-    one.close()
-
-
-def eventually(true: Callable[[], Any], within: float = 10.0) -> Any:
-    """Wait until ``true`` returns a true value, and return it."""
-    return until(true, "it came true", within)
-
-
-def play(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a test under asyncio with a time limit."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(LIMIT_S):
-            await main()
-
-    asyncio.run(bounded())
+    with contextlib.closing(Direct(url)) as one:
+        yield one

@@ -5,20 +5,18 @@ The take is stopped after it has read the clock, at a row that the test has lock
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
-from collections.abc import Callable
-
-import pymysql
+from contextlib import closing
 
 from holdfast.core.model import Held
 from holdfast.core.queue.model import Delivered, Patience
 from holdfast.runtime.blocking import run_sync
 from tests.servers.clock import Clock
-from tests.servers.mariadb_server import DATABASE, MariadbServer
+from tests.servers.mariadb_server import DATABASE
 from tests.servers.process import until
-from tests.stores.mysql.queueing import Verbs, job
+from tests.stores.mysql.conftest import NewServer
+from tests.stores.sql.queueing import Verbs, job
 
 #: Seconds of the lease of a dead worker's delivery, and of a delivery that is renewed.
 SHORT_S, LONG_S = 0.5, 30.0
@@ -32,29 +30,11 @@ WAITING = (
 
 
 def test_a_take_that_read_the_clock_before_it_was_set_back_takes_nothing_back(
-    new_mariadb: Callable[..., MariadbServer], server_clock: Clock
+    new_server: NewServer, server_clock: Clock
 ) -> None:
     with server_clock.worn():
-        server = new_mariadb()
-    with contextlib.ExitStack() as ends:
-        ours, others = Verbs(server.url, "q"), Verbs(server.url, "q")
-        ends.callback(ours.close)
-        ends.callback(others.close)
-        one, other = (
-            ends.enter_context(
-                contextlib.closing(
-                    pymysql.connect(unix_socket=str(server.socket), user="root", database=DATABASE)
-                )
-            )
-            for _ in range(2)
-        )
-        other.autocommit(True)
-
-        def asked(statement: str) -> object:
-            with other.cursor() as cursor:
-                cursor.execute(statement)
-                return cursor.fetchone()
-
+        server = new_server()
+    with closing(Verbs(server.url, "q")) as ours, closing(Verbs(server.url, "q")) as others:
         # Given an expired delivery on its last attempt, and another delivery whose lease lasts
         ours.put(job("gone", "a"))
         (gone,) = ours.take(ours.wish(ttl=SHORT_S, patience=Patience(attempts=1)))
@@ -66,16 +46,14 @@ def test_a_take_that_read_the_clock_before_it_was_set_back_takes_nothing_back(
         again: list[Delivered] = []
         asking = others.queues.take(others.wish(most=9), PATIENT_S)
         thread = threading.Thread(target=lambda: again.extend(run_sync(asking).deliveries))
-        with one.cursor() as cursor:
-            assert cursor.execute(
-                "SELECT 1 FROM holdfast_jobs WHERE seq = %s FOR UPDATE", (gone.seq,)
-            )
+        with server.root(database=DATABASE, autocommit=False) as one, one.cursor() as cursor:
+            row = "SELECT 1 FROM holdfast_jobs WHERE seq = %s FOR UPDATE"
+            assert cursor.execute(row, (gone.seq,))
             thread.start()
-            until(lambda: asked(WAITING), "the take stands still")
+            until(lambda: server.ask(WAITING), "the take stands still")
             # When the clock is set back, and the other delivery gets a shorter lease
             server_clock.step(-STEP_S)
             assert isinstance(ours.extend(take, [kept], STEP_S - SHORT_S)[0], Held)
-        one.rollback()
         thread.join(PATIENT_S)
         # Then the take leaves that delivery alone
         assert again == []

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-
 import pytest
 
 from holdfast import Client, ConfigError
 from holdfast.cli import main
 from holdfast.core.finding import Level
 from tests.servers.mariadb_server import MariadbServer
+from tests.servers.process import until
+from tests.stores.crowds import waiting
 from tests.stores.examined import worst
-from tests.stores.mysql.conftest import eventually
-
-NewMariadb = Callable[..., MariadbServer]
+from tests.stores.mysql.conftest import NewServer
 
 
 def test_a_server_that_is_well(
@@ -28,45 +25,42 @@ def test_a_server_that_is_well(
 
 
 def test_lines_that_say_something_else_than_their_claims_are_counted(
-    new_mariadb: NewMariadb,
+    new_server: NewServer,
 ) -> None:
-    server = new_mariadb()
+    server = new_server()
     with Client(server.url) as client, Client(server.url) as other:
         # Given names with one holder and with two, and a name with a waiter
         client.lock("alone").acquire()
         for _ in range(2):
             client.semaphore("shared", 3).acquire()
-        client.lock("waited for").acquire()
-        thread = threading.Thread(target=other.lock("waited for").acquire, kwargs={"timeout": 30})
-        thread.start()
-        eventually(lambda: client.inspect("waited for")[0].waiters)
-        assert worst(server.url)["lines"].level is Level.OK
-        # When rows are changed by hand, then each such name is counted
-        changes = (
-            "DELETE FROM holdfast_claims WHERE name = 'shared' LIMIT 1",
-            (
-                "INSERT INTO holdfast_claims"
-                " SELECT 'nobody', 1, id, 1, 1, 0, 1, 1, 1, 1, '', ''"
-                " FROM (SELECT id FROM holdfast_claims LIMIT 1) any"
-            ),
-            "UPDATE holdfast_lines SET waiters = 0 WHERE name = 'waited for'",
-        )
+        held = client.lock("waited for").acquire()
+        with waiting(other, "waited for"):
+            assert worst(server.url)["lines"].level is Level.OK
+            # When rows are changed by hand, then each such name is counted
+            changes = (
+                "DELETE FROM holdfast_claims WHERE name = 'shared' LIMIT 1",
+                (
+                    "INSERT INTO holdfast_claims SELECT 'nobody', 1, id, 1, 1, 0, 1, 1, 1, 1, '',"
+                    " '' FROM (SELECT id FROM holdfast_claims LIMIT 1) any"
+                ),
+                "UPDATE holdfast_lines SET waiters = 0 WHERE name = 'waited for'",
+            )
 
-        def counted(number: int) -> bool:
-            with server.connect(autocommit=True) as one, one.cursor() as cursor:
-                cursor.execute(changes[number - 1])
-            finding = worst(server.url)["lines"]
-            return (finding.level, finding.text[0]) == (Level.WARN, str(number))
+            def counted(number: int) -> bool:
+                with server.connect(autocommit=True) as one, one.cursor() as cursor:
+                    cursor.execute(changes[number - 1])
+                finding = worst(server.url)["lines"]
+                return (finding.level, finding.text[0]) == (Level.WARN, str(number))
 
-        assert counted(1)
-        assert counted(2)
-        eventually(lambda: counted(3))  # the waiter puts its line right when it next asks
-        client.break_("waited for", client.inspect("waited for")[0].holders[0].fence)
-        thread.join(40)
+            assert counted(1)
+            assert counted(2)
+            # The waiter puts its line right when it next asks
+            until(lambda: counted(3), "the third is counted", 10)
+            client.break_("waited for", held.fence)
 
 
-def test_settings_that_endanger_it_are_named(new_mariadb: NewMariadb) -> None:
-    server = new_mariadb(
+def test_settings_that_endanger_it_are_named(new_server: NewServer) -> None:
+    server = new_server(
         "innodb_flush_log_at_trx_commit=0", "wait_timeout=20", "log_bin=on", "binlog_format=ROW"
     )
     seen = worst(server.url)
@@ -87,9 +81,9 @@ def test_settings_that_endanger_it_are_named(new_mariadb: NewMariadb) -> None:
 
 
 def test_a_statement_binary_log_is_an_error_that_names_the_remedy(
-    new_mariadb: NewMariadb,
+    new_server: NewServer,
 ) -> None:
-    server = new_mariadb("log_bin=on", "binlog_format=STATEMENT")
+    server = new_server("log_bin=on", "binlog_format=STATEMENT")
     wrong = pytest.raises(ConfigError, match="binlog_format to ROW or MIXED")
     with Client(server.url) as client, wrong:
         client.lock("x").acquire()

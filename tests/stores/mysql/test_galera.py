@@ -5,24 +5,22 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import TypeVar
 
 import pytest
 
 from holdfast import Client, StoreUnavailable
 from holdfast.core.finding import Level
-from holdfast.core.guard.model import Abandon, Begun, Busy, Duty, Entry, Finish, Wish
+from holdfast.core.guard.model import Abandon, Begun, Busy, Duty, Entry, Wish
 from holdfast.core.model import Held
 from holdfast.core.queue.model import Delivered
 from holdfast.runtime.blocking import run_sync
-from holdfast.testing.faults import Subject
 from tests.servers.galera import Galera
+from tests.stores.crowds import at_once, overlaps, turns_at
 from tests.stores.examined import worst
 from tests.stores.mysql.conftest import Direct
-from tests.stores.mysql.queueing import Verbs, job
-from tests.stores.mysql.test_refresh import guards_of, wish
-from tests.stores.mysql.test_rows import at_once
+from tests.stores.sql.queueing import Verbs, job
+from tests.stores.sql.refresh import finish, guards_of, invalidate, wish
 from tests.torture.scale import times
 
 SECONDS = times(60, 2)
@@ -67,26 +65,11 @@ def test_of_two_nodes_written_at_the_same_time_one_grants(cluster: Galera) -> No
 
 def test_processes_on_all_nodes_never_overlap(cluster: Galera) -> None:
     # Given processes on each of the nodes that all lock one name
-    act = "tests.stores.mysql.workers:takes_turns"
-    crew = [Subject(act, url, "turns", float(SECONDS), 0.002) for url in 2 * cluster.urls]
-    try:
-        for one in crew:
-            assert one.hear(60) == "ready"
-        for one in crew:
-            one.say("go")
-        turns = sorted(turn for one in crew for turn in one.hear(120))
-        for one in crew:
-            one.end()
-    finally:
-        for one in crew:
-            one.__exit__()
+    places = [(url, "turns", float(SECONDS), 0.002) for url in 2 * cluster.urls]
+    turns = turns_at(places, "tests.stores.acts:takes_turns")
     # Then no two holds overlap, and fences rise with time
-    overlaps = [
-        (soon, late) for soon, late in pairwise(turns) if late[1] < soon[2] or late[0] <= soon[0]
-    ]
-    print(f"{len(turns)} turns on {len(cluster.nodes)} nodes")
-    assert overlaps == []
-    assert turns
+    assert overlaps(turns) == []
+    assert all(turns)
 
 
 def test_jobs_on_two_nodes_come_once_and_in_order(cluster: Galera, own_name: str) -> None:
@@ -122,15 +105,13 @@ def test_what_is_begun_on_one_node_and_invalidated_on_another_is_not_stored(
     cluster: Galera, own_name: str
 ) -> None:
     with Client(cluster.urls[0]) as one, Client(cluster.urls[1]) as two:
-        here, there = guards_of(one), guards_of(two)
         for turn in range(ROUNDS):
             mine = wish(own_name, f"{turn % 3}")
-            begun = run_sync(here.begin(mine, 20.0))
+            begun = run_sync(guards_of(one).begin(mine, 20.0))
             assert isinstance(begun, Duty)
-            run_sync(there.invalidate([mine.entry], 20.0))
-            finish = Finish(mine.entry, mine.id, begun.fence, b"bold", 60.0, 0.0, 0.0, 0.1)
-            assert run_sync(here.finish(finish, 20.0)) is False
-            assert run_sync(here.read([mine.entry], 20.0)) == [None]
+            invalidate(two, mine)
+            assert finish(one, mine, begun.fence) is False
+            assert run_sync(guards_of(one).read([mine.entry], 20.0)) == [None]
 
 
 def _begun(client: Client, mine: Wish) -> Begun:
@@ -144,34 +125,30 @@ def test_of_callers_that_begin_on_all_nodes_one_computes(cluster: Galera, own_na
     clients = [Client(url) for url in cluster.urls]
     for turn in range(ROUNDS):
         wishes = [wish(own_name, f"{turn % 3}") for _ in clients]
-        answers = at_once(
-            len(clients),
-            lambda at: _begun(clients[at], wishes[at]),  # noqa: B023
-        )
+        answers = at_once(3, lambda at: _begun(clients[at], wishes[at]))  # noqa: B023
         kinds = sorted(type(one).__name__ for one in answers)
         assert kinds == [Busy.__name__, Busy.__name__, Duty.__name__]
         mine = wishes[[isinstance(one, Duty) for one in answers].index(True)]
         gone = Abandon(Entry(own_name, f"{turn % 3}"), mine.id, 60.0)
         assert run_sync(guards_of(clients[0]).abandon(gone, 20.0)) in (True, False)
         # An abandon at a node that has not yet received the begin ends nothing
-        run_sync(guards_of(clients[turn % 3]).invalidate([mine.entry], 20.0))
+        invalidate(clients[turn % 3], mine)
     for client in clients:
         client.close()
 
 
-def test_doctor_names_the_cluster(cluster: Galera) -> None:
-    galera = worst(cluster.urls[1])["galera"]
-    assert galera.level is Level.WARN
-    assert "cluster of 3, Primary" in galera.text
-
-
+@pytest.mark.usual(1)
 @pytest.mark.parametrize("seconds", [5, 50])
-def test_doctor_warns_of_a_stall_that_takes_long_to_end(cluster: Galera, seconds: int) -> None:
+def test_doctor_names_the_cluster_and_a_stall_that_takes_long_to_end(
+    cluster: Galera, seconds: int
+) -> None:
     node = cluster.nodes[1]
     ((before,),) = node.ask("SELECT @@global.innodb_lock_wait_timeout")
     try:
         node.ask(f"SET GLOBAL innodb_lock_wait_timeout = {seconds}")
-        told = worst(node.url).get("innodb_lock_wait_timeout")
+        found = worst(node.url)
     finally:
         node.ask(f"SET GLOBAL innodb_lock_wait_timeout = {before}")
-    assert (told is not None) == (seconds > 5)
+    assert found["galera"].level is Level.WARN
+    assert "cluster of 3, Primary" in found["galera"].text
+    assert ("innodb_lock_wait_timeout" in found) == (seconds > 5)

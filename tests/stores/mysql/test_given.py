@@ -15,9 +15,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from holdfast import AsyncClient, Client, ConfigError, LockLost, StoreUnavailable
 from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
+from holdfast.testing.faces import FACES
 from holdfast.testing.faults import Proxy
 from tests.servers.mariadb_server import PASSWORD, USER, MariadbServer
-from tests.stores.mysql.conftest import play
 
 lag.watch()
 #: Settings that would do harm: old snapshots, and transactions that are never ended.
@@ -30,41 +30,31 @@ def of(url: str, driver: str = "pymysql") -> str:
     return url.replace("mysql:", f"mysql+{driver}:").replace("mariadb:", f"mariadb+{driver}:")
 
 
+@pytest.mark.usual(2)
+@pytest.mark.parametrize(
+    "face, driver, make",
+    [("sync", "pymysql", sqlalchemy.create_engine), ("aio", "asyncmy", create_async_engine)],
+    ids=["sync", "aio"],
+)
 def test_an_engine_is_taken_and_its_pool_left_alone(
-    mariadb_url: str, own_name: str, locks: Client
+    face: str, driver: str, make: Any, url: str, own_name: str, locks: Client
 ) -> None:
-    # Given an engine whose only connection is in use
-    engine = sqlalchemy.create_engine(of(mariadb_url), pool_size=1, max_overflow=0)
-    with engine.connect() as theirs, Client(engine) as client:
-        # When its client locks
-        with client.lock(own_name) as hold:
-            # Then it uses the same line as a client with a URL
-            assert locks.inspect(own_name)[0].claims[0].fence == hold.fence
-            assert locks.lock(own_name).acquire(blocking=False) is None
-        assert theirs.execute(sqlalchemy.text("SELECT 1")).scalar() == 1
-        assert "sesame" not in repr(client) + client._ctx.store.label
-    assert engine.pool.checkedout() == 0  # type: ignore[attr-defined]
-    engine.dispose()
+    one = FACES[face]
 
-
-def test_an_engine_for_asyncio_is_taken(mariadb_url: str, own_name: str, locks: Client) -> None:
     async def main() -> None:
-        engine = create_async_engine(of(mariadb_url, "asyncmy"), pool_size=1, max_overflow=0)
-        async with (
-            engine.connect() as theirs,
-            AsyncClient(engine) as client,
-            client.lock(own_name) as hold,
-        ):
-            found = await asyncio.to_thread(locks.inspect, own_name)
-            assert found[0].claims[0].fence == hold.fence
-            assert (await theirs.execute(sqlalchemy.text("SELECT 1"))).scalar() == 1
-        await engine.dispose()
+        engine = make(of(url, driver), pool_size=1, max_overflow=0)
+        async with one.client(engine) as client, client.lock(own_name) as hold:
+            # Then it uses the same line as a client with a URL
+            (line,) = await one.outside(lambda: locks.inspect(own_name))
+            assert line.claims[0].fence == hold.fence
+            assert "sesame" not in repr(client)
+        assert engine.pool.checkedout() == engine.pool.checkedin() == 0
 
-    play(main)
+    one.run(main, 60)
 
 
-def test_holdfast_uses_its_own_isolation_and_transactions(mariadb_url: str, own_name: str) -> None:
-    engine = sqlalchemy.create_engine(of(mariadb_url), **HARM)
+def test_holdfast_uses_its_own_isolation_and_transactions(url: str, own_name: str) -> None:
+    engine = sqlalchemy.create_engine(of(url), **HARM)
     with Client(engine) as client:
         client.lock(own_name).acquire().release()
         store: Any = client._ctx.store
@@ -72,13 +62,13 @@ def test_holdfast_uses_its_own_isolation_and_transactions(mariadb_url: str, own_
         assert link.rows(SESSION, 5.0) == ((1, "READ-COMMITTED"),)
 
     async def main() -> None:
-        engine = create_async_engine(of(mariadb_url, "asyncmy"), **HARM)
+        engine = create_async_engine(of(url, "asyncmy"), **HARM)
         async with AsyncClient(engine) as client:
             await (await client.lock(own_name).acquire()).release()
             store: Any = client._ctx.store
             assert await store._port._idle[-1].ask(SESSION, 5.0) == ((1, "READ-COMMITTED"),)
 
-    play(main)
+    asyncio.run(main())
 
 
 def test_it_connects_as_the_engine_does(shared_mariadb: MariadbServer, own_name: str) -> None:
@@ -146,15 +136,15 @@ def test_a_silent_server_costs_no_more_time_than_was_given(own_name: str) -> Non
         time.sleep(0.01)
 
 
-def test_the_other_kind_of_engine_is_refused(mariadb_url: str) -> None:
+def test_the_other_kind_of_engine_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="AsyncClient those for asyncmy"):
-        Client(create_async_engine(of(mariadb_url, "asyncmy")))  # type: ignore[arg-type]
+        Client(create_async_engine(of(url, "asyncmy")))  # type: ignore[arg-type]
 
     async def main() -> None:
         with pytest.raises(ConfigError, match="Client takes those for PyMySQL"):
-            AsyncClient(sqlalchemy.create_engine(of(mariadb_url)))
+            AsyncClient(sqlalchemy.create_engine(of(url)))
 
-    play(main)
+    asyncio.run(main())
 
 
 def test_a_creator_of_other_connections_is_refused(shared_mariadb: MariadbServer) -> None:
@@ -182,7 +172,7 @@ def test_an_error_of_an_engine_is_raised_as_store_unavailable(own_name: str) -> 
             with pytest.raises(StoreUnavailable, match="no secret today"):
                 await client.lock(own_name).acquire(timeout=0.1)
 
-    play(main)
+    asyncio.run(main())
 
 
 class Other:

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import quote
 
 import pytest
 
-from holdfast import AsyncClient, Client, ConfigError
+from holdfast import ConfigError
+from holdfast.testing.faces import FACES, Face
 from tests.servers.mariadb_server import MariadbServer
-
-
-def acquire(url: str) -> None:
-    """Acquire a lock by both faces."""
-    with Client(url) as client, client.lock("x", timeout=60):
-        pass
-
-    async def by_task() -> None:
-        async with AsyncClient(url) as client, client.lock("x", timeout=60):
-            pass
-
-    asyncio.run(by_task())
+from tests.stores.sql.rights import by_both
 
 
 @contextmanager
@@ -38,22 +27,20 @@ def user(server: MariadbServer, name: str, password: str) -> Iterator[str]:
 @pytest.mark.parametrize("password", ["naïve", "中文😀", "a:b@c/d?e#f&g=h%", "a'b\"c\\d e"])
 def test_any_text_is_a_password(shared_mariadb: MariadbServer, password: str) -> None:
     with user(shared_mariadb, "näme", password) as url:
-        acquire(url)
+        by_both(url)
         with pytest.raises(ConfigError, match="password is wrong") as told:
-            acquire(url.replace("@127", "x@127"))
+            by_both(url.replace("@127", "x@127"))
     assert password not in str(told.value)
 
 
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
 @pytest.mark.parametrize("mode", ["required", "verify_ca", "verify_identity"])
 def test_a_server_without_tls_is_distinguished_from_an_absent_one(
-    mariadb_url: str, mode: str
+    url: str, mode: str, face: Face
 ) -> None:
-    with pytest.raises(ConfigError, match=r"doesn't use TLS.*ssl_mode="):
-        acquire(f"{mariadb_url}?ssl_mode={mode}")
-
-    async def by_task() -> None:
-        async with AsyncClient(f"{mariadb_url}?ssl_mode={mode}") as client:
+    async def main() -> None:
+        async with face.client(f"{url}?ssl_mode={mode}") as client:
             await client.lock("x").acquire(timeout=60)
 
-    with pytest.raises(ConfigError, match="TLS"):
-        asyncio.run(by_task())
+    with pytest.raises(ConfigError, match=r"doesn't use TLS.*ssl_mode="):
+        face.run(main, 90)

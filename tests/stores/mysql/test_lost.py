@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
 
 import pytest
 
 from holdfast import Client, StoreUnavailable
-from holdfast.core.model import LineRecord
-from holdfast.testing.faults import (
-    HOLD_REPLY,
-    HOLD_REQUEST,
-    RESET_REPLY,
-    Fault,
-    Proxy,
-    delay_reply,
-)
-from tests.stores import lost
-from tests.stores.lost import *  # noqa: F403
-from tests.stores.mysql.conftest import eventually
+from holdfast.testing.faults import HOLD_REPLY, RESET_REPLY, Fault, Proxy, delay_reply
+from tests.servers.process import until
+from tests.stores.lost import RESETS, Look, Words
+from tests.stores.mysql.conftest import Bench
+from tests.stores.sql.lost import *  # noqa: F403
 from tests.torture.scale import times
 
-Look = Callable[[str], LineRecord | None]
 JOIN, LEAVE, STAND, RENEW = b"_join_3(", b"_leave_3(", b"_stand_3(", b"_renew_3("
 PEEK = b"SELECT held"
-JOIN_FREE, LEAVE_ALL = b"_join_free_3(", b"_leave_all_3("
 
 
 @pytest.fixture
-def words() -> lost.Words:
-    return lost.Words(JOIN, LEAVE, STAND, STAND, (STAND, PEEK), JOIN_FREE, LEAVE_ALL)
+def words(bench: Bench) -> Words:
+    several = bench.word("join_free"), bench.word("leave_all")
+    return Words(JOIN, LEAVE, STAND, STAND, (STAND, PEEK), *several)
 
 
-@lost.RESETS
+@RESETS
 def test_renewals_that_are_cut_off_together_cost_no_hold(
     fault: Fault, by_proxy: Client, proxy: Proxy, own_name: str
 ) -> None:
@@ -47,7 +38,7 @@ def test_renewals_that_are_cut_off_together_cost_no_hold(
         # Then the next renewal extends each hold
         before = [hold._lease.deadline for hold in holds]
         for hold, last in zip(holds, before, strict=True):
-            eventually(lambda: hold._lease.deadline > last)  # noqa: B023
+            until(lambda: hold._lease.deadline > last, "it is renewed")  # noqa: B023
             hold.check()
     for hold in holds:
         assert hold.release()
@@ -73,29 +64,6 @@ def test_a_late_reply_is_never_taken_for_anothers(
         assert found is not None
         assert [one.fence for one in found.claims] == [mine.fence]
         assert mine.release()
-
-
-def test_a_late_copy_of_a_join_finds_a_tombstone(
-    by_proxy: Client, proxy: Proxy, own_name: str, line: Look
-) -> None:
-    for number in range(times(50, 3)):
-        name = f"{own_name}:{number}"
-        # Given a join that is on its way while its client gives up
-        late = proxy.arm(JOIN, HOLD_REQUEST)
-        with pytest.raises(StoreUnavailable):
-            by_proxy.lock(name).acquire(timeout=0.05)
-        eventually(lambda: _buried(by_proxy, name))  # noqa: B023
-        # When the join arrives late
-        late.let_go()
-        time.sleep(0.3)
-        # Then no claim holds, or one holds only until it is withdrawn
-        eventually(lambda: line(name) is None)  # noqa: B023
-
-
-def _buried(client: Client, name: str) -> bool:
-    """Return whether the claim was withdrawn: then another claim can be granted and released."""
-    hold = client.lock(name).acquire(timeout=5)
-    return hold is not None and hold.release()
 
 
 def test_what_may_have_been_carried_out_is_not_sent_again(

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import hashlib
 import shutil
-import threading
-import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
-from holdfast import AsyncClient, Client, ConfigError, HoldfastError, StoreUnavailable
+from holdfast import Client, ConfigError, HoldfastError
 from holdfast.cli import main
 from holdfast.stores.mysql import schema
 from holdfast.url import find
 from tests.servers.mariadb_server import DATABASE, MariadbServer, give, own_folder
 from tests.servers.tls import Certificate
-from tests.stores.mysql.conftest import play
+from tests.stores.mysql.conftest import NewServer
+from tests.stores.sql.first import *  # noqa: F403
+from tests.stores.sql.rights import by_both, use_all
 
-NewMariadb = Callable[..., MariadbServer]
 #: A changed procedure needs a new VERSION, and then a new fingerprint here.
 FINGERPRINTS = {3: "d7ffd9cb4ae5e55e"}
 QUEUE_FINGERPRINTS = {2: "fc4fa8b47f2b9164"}
@@ -33,20 +29,6 @@ LEAST = (
     "CREATE USER IF NOT EXISTS looker@'%' IDENTIFIED BY 'looker'",
     f"GRANT SELECT ON {DATABASE}.* TO looker@'%'",
 )
-
-
-def use(client: Any) -> None:
-    """Use all lock verbs of a client."""
-    with client.lock("x", timeout=5) as hold:
-        hold.extend()
-        assert client.lock("x").acquire(blocking=False) is None
-        with contextlib.suppress(StoreUnavailable):  # the server was late by a tenth of a second
-            assert client.lock("x").acquire(timeout=0.3) is None
-    hold = client.lock("y", timeout=5).acquire()
-    assert client.break_("y", hold.fence)
-    with client.all("a", "b", timeout=5), client.semaphore("s", 2, timeout=5):
-        client.semaphore("s", 2).resize(3)
-        assert len(client.inspect()) == 3
 
 
 def test_the_procedures_match_the_fingerprint_of_their_version() -> None:
@@ -61,9 +43,9 @@ def fingerprint(files: Sequence[str]) -> str:
 
 
 def test_a_database_that_knows_only_locks_gets_queues_when_they_are_used(
-    new_mariadb: NewMariadb,
+    new_server: NewServer,
 ) -> None:
-    server = new_mariadb(grants=LEAST)
+    server = new_server(grants=LEAST)
     # Given the tables of an earlier version, and a lock held there
     with server.connect(autocommit=True) as one, one.cursor() as cursor:
         for sql in schema.statements("holdfast", schema.FILES):
@@ -74,79 +56,24 @@ def test_a_database_that_knows_only_locks_gets_queues_when_they_are_used(
             assert least.inspect("held")
             with pytest.raises(ConfigError, match=r"lacks a right|may not"):
                 least.queue("q").put(1)
-        # And a user that may make tables makes them; then all users can use queues
+        # And a user that may make tables makes them; then all users can use queues and guards
         client.queue("q").put("first", group="g")
         with Client(server.url_for("least", "least")) as least:
-            use_queue(least)
-            use_guard(least)
+            assert least.queue("q").take(timeout=5).dead_letter("no")  # type: ignore[union-attr]
+            assert least.guard("g", ttl=60).get(lambda: 1) == 1
         hold.check()
     # And a user that may only read can inspect
     with Client(server.url_for("looker", "looker")) as looker:
         assert [one.name for one in looker.queues()] == ["q"]
-        assert looker.queue("q").jobs() == []
+        assert len(looker.queue("q").jobs("dead")) == 1
         assert [one.name for one in looker.guards()] == ["g"]
-        assert looker.guard("g", ttl=60).get(lambda: 2, key="kept") == 1
-
-
-def use_guard(client: Any) -> None:
-    """Use all verbs of a refresh guard."""
-    guard = client.guard("g", ttl=60, lease=3)
-
-    def compute() -> int:
-        time.sleep(1.2)  # its duty is renewed meanwhile
-        return 1
-
-    assert guard.get(compute) == 1
-    assert guard.get_many(["kept", "b"], lambda _: 1) == {"kept": 1, "b": 1}
-    with pytest.raises(ZeroDivisionError):
-        guard.get(lambda: 1 // 0, key="c")
-    assert guard.invalidate("", "b", "c") == 2
-    assert (guard.inspect().version, guard.stats().computes) == (0, 4)
-
-
-def use_queue(client: Any) -> None:
-    """Use all verbs of a queue."""
-    queue = client.queue("q", ttl=4, min_interval=0.01, rate=1000)
-    queue.put("second", group="g", id="known")
-    jobs = [queue.take(timeout=5)]
-    assert jobs[0].payload == "first"
-    time.sleep(1.6)
-    jobs[0].check()
-    assert jobs[0].dead_letter("no")
-    assert queue.retry_dead() == 1
-    assert len(queue.jobs()) == queue.stats().waiting == 2
-    assert queue.purge() == 2
-
-
-def test_many_first_clients_make_the_schema_together(new_mariadb: NewMariadb) -> None:
-    server = new_mariadb()
-    wrong: list[BaseException] = []
-
-    def come(number: int) -> None:
-        try:
-            with Client(server.url) as client, client.lock(f"x{number % 2}", timeout=30):
-                pass
-        except BaseException as failure:
-            wrong.append(failure)
-
-    crew = [threading.Thread(target=come, args=(number,)) for number in range(6)]
-    for one in crew:
-        one.start()
-    for one in crew:
-        one.join()
-    assert wrong == []
-    ((engines,),) = server.ask(
-        "SELECT GROUP_CONCAT(DISTINCT engine) FROM information_schema.tables "
-        "WHERE table_schema = %s",
-        DATABASE,
-    )
-    assert engines == "InnoDB"
+        assert looker.guard("g", ttl=60).get(lambda: 2) == 1
 
 
 def test_the_least_rights_suffice_once_it_is_made(
-    new_mariadb: NewMariadb, capsys: pytest.CaptureFixture[str]
+    new_server: NewServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server = new_mariadb(grants=LEAST)
+    server = new_server(grants=LEAST)
     least = server.url_for("least", "least")
     # Given a user that may not make the tables
     with Client(least) as client, pytest.raises(ConfigError, match=r"lacks a right|may not"):
@@ -156,17 +83,10 @@ def test_the_least_rights_suffice_once_it_is_made(
         assert main(["schema", "--apply", "--url", server.url]) == 0
     assert "version 3" in capsys.readouterr().err
     # Then everything works
-    with Client(least) as client:
-        use(client)
-
-    async def too() -> None:
-        async with AsyncClient(least) as client, client.lock("x", timeout=5):
-            pass
-
-    play(too)
+    use_all(least, "x")
     # And a user that may only read can inspect, and gets a clear error for a lock
     with Client(server.url_for("looker", "looker")) as looker:
-        assert looker.inspect() == []
+        looker.inspect()
         with pytest.raises(ConfigError, match="may not call"):
             looker.lock("x").acquire()
 
@@ -234,42 +154,24 @@ def test_urls_of_others_work_unchanged(
 
 
 def test_by_the_socket(shared_mariadb: MariadbServer, own_name: str) -> None:
-    url = f"mysql://app:sesame@/{DATABASE}?unix_socket={shared_mariadb.socket}"
-
-    async def too() -> None:
-        async with AsyncClient(url) as client, client.lock(own_name):
-            pass
-
-    with Client(url) as client, client.lock(own_name):
-        pass
-    play(too)
+    by_both(f"mysql://app:sesame@/{DATABASE}?unix_socket={shared_mariadb.socket}", own_name)
 
 
 def test_by_tls_with_its_own_certificate(
-    new_mariadb: NewMariadb, certificate: Certificate, own_name: str
+    new_server: NewServer, certificate: Certificate, own_name: str
 ) -> None:
     # Given a server that accepts no connection without TLS; its files must belong to its user
     place = own_folder()
     for file in (certificate.certificate, certificate.key):
-        copy = place / file.name
-        shutil.copy(file, copy)
-        give(copy)
-    server = new_mariadb(
+        give(shutil.copy(file, place / file.name))
+    server = new_server(
         f"ssl_cert={place / certificate.certificate.name}",
         f"ssl_key={place / certificate.key.name}",
         "require_secure_transport=ON",
     )
-    trusted = f"{server.url}?ssl_ca={certificate.certificate}"
-
-    async def too(url: str) -> None:
-        async with AsyncClient(url) as client, client.lock(own_name, timeout=20):
-            pass
-
     # Then both faces can connect, with a verified certificate or with encryption only
-    for url in (f"{trusted}&ssl_mode=verify_identity", f"{server.url}?ssl_mode=required"):
-        with Client(url) as client, client.lock(own_name, timeout=20):
-            pass
-        asyncio.run(too(url))
+    by_both(f"{server.url}?ssl_ca={certificate.certificate}&ssl_mode=verify_identity", own_name)
+    by_both(f"{server.url}?ssl_mode=required", own_name)
     # And an unknown certificate is refused, and so is a connection without TLS
     for url in (f"{server.url}?ssl_mode=verify_ca", server.url):
         with Client(url) as client, pytest.raises(HoldfastError):

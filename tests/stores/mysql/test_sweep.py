@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from holdfast import Client
-from holdfast.stores.mysql import store as of_store
 from tests.servers.mariadb_server import MariadbServer
 
 HOUR = 3600 * 1_000_000
-Sweep = Callable[[int], int]
 
 
 @pytest.fixture
-def client(new_mariadb: Callable[..., MariadbServer]) -> Iterator[tuple[Client, MariadbServer]]:
+def client(alone: MariadbServer) -> Iterator[tuple[Client, MariadbServer]]:
     """A client, and its separate server."""
-    server = new_mariadb()
-    with Client(server.url) as one:
+    with Client(alone.url) as one:
         one.inspect()
-        yield one, server
+        yield one, alone
 
 
 def names(server: MariadbServer) -> list[str]:
@@ -70,17 +67,6 @@ def test_a_sweep_skips_a_locked_row(client: tuple[Client, MariadbServer]) -> Non
         assert sweep(server, 0) == 1
         other.rollback()
     assert names(server) == ["a"]
-
-
-def test_a_client_sweeps_by_itself(
-    client: tuple[Client, MariadbServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    locks, server = client
-    locks.lock("old").acquire().release()
-    server.ask("UPDATE holdfast.holdfast_lines SET last = last - %s", HOUR + 1)
-    monkeypatch.setattr(of_store, "SWEEP_EVERY", 1)
-    locks.lock("new").acquire().release()
-    assert names(server) == ["new"]
 
 
 def test_a_name_is_forgotten_and_used_in_the_same_moment(

@@ -7,24 +7,21 @@ that the test has locked.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 
 import psycopg
 
 from holdfast import Client
 from holdfast.core.model import Held
 from holdfast.core.queue.model import Delivered
-from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import until
-from tests.stores.mysql.queueing import Verbs, job
-from tests.stores.postgres.conftest import MakeClient
-from tests.stores.postgres.test_clock_steps import clocked
+from tests.stores.crowds import waiting
+from tests.stores.sql.fixtures import MakeClient
+from tests.stores.sql.queueing import Verbs, job
 from tests.stores.stepped import ClockGround
-
-__all__ = ["clocked"]
 
 #: Seconds of a lease: longer than the waiter TTL, so that it is corrected by its own ttl.
 TTL_S = 4.0
@@ -36,7 +33,7 @@ ALONE = "SELECT pg_advisory_xact_lock(hashtextextended(%s::uuid::text, 7236144))
 WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 
 
-@contextlib.contextmanager
+@contextmanager
 def stopped(url: str, statement: str, *values: object) -> Iterator[Callable[[], None]]:
     """Lock these rows; the yielded function waits until another session waits for one of them."""
     with psycopg.connect(url) as one, psycopg.connect(url, autocommit=True) as other:
@@ -45,67 +42,48 @@ def stopped(url: str, statement: str, *values: object) -> Iterator[Callable[[], 
         one.rollback()
 
 
-def wait_in_line(client: Client, name: str) -> tuple[threading.Thread, threading.Event]:
-    """A thread that waits for the name, and an event that is set when it holds the name."""
-    served = threading.Event()
-
-    def wait() -> None:
-        with client.lock(name, timeout=60):
-            served.set()
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    until(lambda: client.inspect(name, exact=True)[0].waiters, "somebody waits")
-    return thread, served
-
-
 def test_a_waiter_that_read_the_clock_before_it_was_set_back_takes_nothing(
     clocked: ClockGround,
 ) -> None:
     with Client(clocked.url) as client, Client(clocked.url) as other:
         hold = client.lock("x", ttl=TTL_S, auto_renew=False).acquire()
-        thread, served = wait_in_line(other, "x")
-        # Given a waiter that asks for its state, and has read the clock
-        rows = "SELECT 1 FROM holdfast.claims WHERE name = 'x' AND NOT held FOR UPDATE"
-        with stopped(clocked.url, rows) as asked:
-            asked()
-            # When the clock is set back, and the holder renews
-            clocked.clock.step(-3600)
-            hold.extend()
-        # Then the waiter continues, and the holder keeps the lock
-        time.sleep(0.3)
-        assert not served.is_set()
-        assert hold.remaining() > 2
-        hold.release()
-        thread.join(20)
-        assert served.is_set()
+        with waiting(other, "x") as served:
+            # Given a waiter that asks for its state, and has read the clock
+            rows = "SELECT 1 FROM holdfast.claims WHERE name = 'x' AND NOT held FOR UPDATE"
+            with stopped(clocked.url, rows) as asked:
+                asked()
+                # When the clock is set back, and the holder renews
+                clocked.clock.step(-3600)
+                hold.extend()
+            # Then the waiter continues, and the holder keeps the lock
+            time.sleep(0.3)
+            assert not served.is_set()
+            assert hold.remaining() > 2
+            hold.release()
 
 
 def test_a_waiter_that_is_slow_cuts_no_lease_that_was_renewed_meanwhile(
-    shared_postgres: PostgresServer, new_client: MakeClient, own_name: str
+    url: str, new_client: MakeClient, own_name: str
 ) -> None:
     client, other = new_client(), new_client()
     hold = client.lock(own_name, ttl=TTL_S, auto_renew=False).acquire()
-    thread, served = wait_in_line(other, own_name)
-    rows = "SELECT 1 FROM holdfast.claims WHERE name = %s AND NOT held FOR UPDATE"
-    with stopped(shared_postgres.url, rows, own_name.encode()) as asked:
-        asked()
-        time.sleep(STALL_S)
-        hold.extend()
-    # The store's record of the hold ends no earlier than the holder's deadline
-    time.sleep(0.1)
-    (line,) = client.inspect(own_name, exact=True)
-    assert line.holders[0].expires_in > hold.remaining()
-    hold.release()
-    thread.join(20)
-    assert served.is_set()
+    with waiting(other, own_name):
+        rows = "SELECT 1 FROM holdfast.claims WHERE name = %s AND NOT held FOR UPDATE"
+        with stopped(url, rows, own_name.encode()) as asked:
+            asked()
+            time.sleep(STALL_S)
+            hold.extend()
+        # The store's record of the hold ends no earlier than the holder's deadline
+        time.sleep(0.1)
+        (line,) = client.inspect(own_name, exact=True)
+        assert line.holders[0].expires_in > hold.remaining()
+        hold.release()
 
 
 def test_a_take_that_read_the_clock_before_it_was_set_back_takes_nothing_back(
     clocked: ClockGround,
 ) -> None:
-    ours, others = Verbs(clocked.url, "q"), Verbs(clocked.url, "q")
-    try:
+    with closing(Verbs(clocked.url, "q")) as ours, closing(Verbs(clocked.url, "q")) as others:
         ours.put(job("lent"))
         take, later = ours.wish(ttl=TTL_S), others.wish(ttl=TTL_S)
         (lent,) = ours.take(take)
@@ -122,6 +100,3 @@ def test_a_take_that_read_the_clock_before_it_was_set_back_takes_nothing_back(
         # Then the job isn't delivered a second time, and the first delivery is still valid
         assert again == []
         assert ours.settle(take, [lent]) == [True]
-    finally:
-        ours.close()
-        others.close()

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
-from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
 
-from holdfast import AsyncClient, Client, ConfigError, HoldfastError, LockLost, NotHeld
+from holdfast import Client, ConfigError, HoldfastError, LockLost, NotHeld
 from holdfast.stores.postgres import ddl
+from holdfast.testing.faces import FACES, Face
 from tests.servers.postgres_server import PostgresServer
-from tests.stores.pauses import a_damaged_pause_ends_with_the_failure
-from tests.stores.postgres.conftest import MakeClient
+from tests.stores.postgres.conftest import NewServer
+from tests.stores.sql.damage import *  # noqa: F403
+from tests.stores.sql.fixtures import MakeClient
 
-NewServer = Callable[..., PostgresServer]
 #: The values that a column of each type is set to.
 VALUES: dict[str, tuple[str, ...]] = {
     "bigint": ("0", "-1", "9223372036854775807", "-9223372036854775808"),
@@ -139,10 +138,16 @@ def test_a_removed_row_of_a_queue_stalls_nothing(
     assert sorted(map(str, found)) == sorted(map(str, wanted))
 
 
-def test_a_schema_made_by_another_user_is_refused(new_postgres: NewServer) -> None:
-    server = new_postgres()
+def with_mallory(new_server: NewServer) -> PostgresServer:
+    """A server with another user that can make schemas."""
+    server = new_server()
     server.ask("CREATE ROLE mallory LOGIN")
     server.ask("GRANT CREATE ON DATABASE postgres TO mallory")
+    return server
+
+
+def test_a_schema_made_by_another_user_is_refused(new_server: NewServer) -> None:
+    server = with_mallory(new_server)
     with server.connect(user="mallory") as theirs:
         theirs.execute("CREATE SCHEMA holdfast")
         theirs.execute("CREATE TABLE holdfast.tombs (id uuid PRIMARY KEY)")
@@ -155,11 +160,9 @@ def test_a_schema_made_by_another_user_is_refused(new_postgres: NewServer) -> No
 
 
 def test_objects_another_user_makes_during_the_setup_are_refused(
-    new_postgres: NewServer,
+    new_server: NewServer,
 ) -> None:
-    server = new_postgres()
-    server.ask("CREATE ROLE mallory LOGIN")
-    server.ask("GRANT CREATE ON DATABASE postgres TO mallory")
+    server = with_mallory(new_server)
     look, made = ddl.statements("holdfast").split("-- The tables.", 1)
     with server.connect() as ours, ours.transaction(force_rollback=True):
         # Given a setup that has found that nothing exists yet
@@ -182,54 +185,32 @@ END $$
 """
 
 
-@pytest.mark.parametrize("face", ["sync", "aio"])
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
 def test_a_superuser_calls_no_function_made_by_another_user(
-    new_postgres: NewServer, face: str
+    new_server: NewServer, face: Face
 ) -> None:
-    server = new_postgres()
-    server.ask("CREATE ROLE mallory LOGIN")
-    server.ask("GRANT CREATE ON DATABASE postgres TO mallory")
+    server = with_mallory(new_server)
     with server.connect(user="mallory") as theirs:
         theirs.execute("CREATE SCHEMA evil")
         theirs.execute(TRAP)
-    url = server.url_for(options="schema=evil")
 
-    async def in_a_loop() -> None:
-        async with AsyncClient(url) as client:
+    async def acquire() -> None:
+        async with face.client(server.url_for(options="schema=evil")) as client:
             await client.lock("x").acquire()
 
-    def acquire() -> None:
-        if face == "aio":
-            asyncio.run(in_a_loop())
-        with Client(url) as client:
-            client.lock("x").acquire()
-
     with pytest.raises(ConfigError, match="mallory"):
-        acquire()
+        face.run(acquire, 60)
     assert server.ask("SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'") == [(False,)]
 
 
-def test_a_strict_guard_opens_its_window_after_any_crash(new_postgres: NewServer) -> None:
-    server = new_postgres(fsync=True)
+def test_a_strict_guard_opens_its_window_after_any_crash(new_server: NewServer) -> None:
+    server = new_server(fsync=True)
     url = server.url_for(options="recovery=strict&grace=4")
     with Client(url) as client:
         client.lock("x").acquire().release()
     server.crash()
     with Client(url) as client, pytest.raises(HoldfastError, match="grants nothing"):
         client.lock("x").acquire(timeout=0.3)
-
-
-def test_a_damaged_pause_after_a_failure_ends_with_the_failure(
-    new_client: MakeClient, shared_postgres: PostgresServer, own_name: str
-) -> None:
-    a_damaged_pause_ends_with_the_failure(
-        new_client(),
-        own_name,
-        lambda: shared_postgres.ask(
-            "UPDATE holdfast.refresh_duties SET pause = pause + 1000000000000 WHERE guard = %s",
-            own_name.encode(),
-        ),
-    )
 
 
 def test_a_holder_that_weighs_less_than_nothing_makes_no_room_for_two(

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
 
 import pytest
 
 from holdfast import Client
+from holdfast.cli import main
 from holdfast.core.finding import Level
 from holdfast.stores.postgres.blocking import doctor
-from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import until
 from tests.stores.examined import worst
+from tests.stores.postgres.conftest import NewServer
 
-NewServer = Callable[..., PostgresServer]
 
-
-def test_the_doctor_command_reports_on_every_part(postgres_url: str) -> None:
-    with Client(postgres_url) as client:
+def test_the_doctor_command_reports_on_every_part(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Client(url) as client:
         client.lock("doctor").acquire().release()
-    done = subprocess.run(
-        [sys.executable, "-m", "holdfast", "doctor", "--json", "--url", postgres_url],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PGAPPNAME": "doctor"},
-        timeout=60,
-    )
-    found = {one["subject"]: one for one in json.loads(done.stdout)}
-    assert done.returncode == 0, done.stdout + done.stderr
+    monkeypatch.setenv("PGAPPNAME", "doctor")
+    code = main(["doctor", "--json", "--url", url])
+    found = {one["subject"]: one for one in json.loads(capsys.readouterr().out)}
+    assert code == 0, found
     assert set(found) >= {
         "server", "pooler", "latency", "clock", "pokes", "schema", "rights", "durability",
         "timeouts", "connections", "snapshots", "test lock", "hand-over",
@@ -40,9 +33,9 @@ def test_the_doctor_command_reports_on_every_part(postgres_url: str) -> None:
 
 
 def test_lines_that_say_something_else_than_their_claims_are_counted(
-    new_postgres: NewServer,
+    new_server: NewServer,
 ) -> None:
-    server = new_postgres()
+    server = new_server()
     with Client(server.url) as client:
         client.lock("held").acquire()
         for _ in range(2):
@@ -62,10 +55,10 @@ def test_lines_that_say_something_else_than_their_claims_are_counted(
 
 
 def test_a_filling_notify_queue_is_reported_without_rights_on_the_tables(
-    new_postgres: NewServer, monkeypatch: pytest.MonkeyPatch
+    new_server: NewServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a user with the least rights
-    server = new_postgres()
+    server = new_server()
     with Client(server.url) as client:
         client.lock("x").acquire().release()
     server.ask("CREATE ROLE app LOGIN")
@@ -82,34 +75,31 @@ def test_a_filling_notify_queue_is_reported_without_rights_on_the_tables(
     assert "pg_stat_activity" in found["notifications"].remedy
 
 
-def test_unsuitable_settings_of_the_server_are_reported(new_postgres: NewServer) -> None:
-    server = new_postgres("statement_timeout = 700", "autovacuum = off", "max_connections = 12")
+def test_unsuitable_settings_and_forgotten_transactions_are_reported(
+    new_server: NewServer,
+) -> None:
+    server = new_server("statement_timeout = 700", "autovacuum = off", "max_connections = 12")
     with Client(server.url) as client:
         client.lock("x").acquire().release()
-    crowd = [server.connect() for _ in range(8)]
-    found = worst(server.url_for(options="durable=relaxed&recovery=off&pool=3"))
-    for one in crowd:
-        one.close()
+    with contextlib.ExitStack() as crowd:
+        for _ in range(8):
+            old = crowd.enter_context(server.connect())
+        old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        old.execute("SELECT 1")
+        found = worst(server.url_for(options="durable=relaxed&recovery=off&pool=3"))
     for subject in ("timeouts", "autovacuum", "durability", "connections"):
         assert found[subject].level is Level.WARN, subject
         assert found[subject].remedy, subject
-
-
-def test_a_forgotten_transaction_is_found(new_postgres: NewServer) -> None:
-    server = new_postgres()
-    with server.connect() as old:
-        old.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-        old.execute("SELECT 1")
-        assert "open transaction" in worst(server.url)["snapshots"].text
+    assert "open transaction" in found["snapshots"].text
 
 
 @pytest.mark.usual(1)
 @pytest.mark.parametrize("synchronous", [False, True])
 def test_synchronous_and_asynchronous_standbys_are_distinguished(
-    synchronous: bool, new_postgres: NewServer
+    synchronous: bool, new_server: NewServer
 ) -> None:
-    server = new_postgres(*(["synchronous_standby_names = '*'"] if synchronous else []))
-    new_postgres(standby_of=server)
+    server = new_server(*(["synchronous_standby_names = '*'"] if synchronous else []))
+    new_server(standby_of=server)
     until(lambda: server.ask("SELECT 1 FROM pg_stat_replication"), "it follows")
     until(
         lambda: (worst(server.url)["standbys"].level is Level.OK) is synchronous,
@@ -117,14 +107,14 @@ def test_synchronous_and_asynchronous_standbys_are_distinguished(
     )
 
 
-def test_a_standby_can_not_be_used(new_postgres: NewServer) -> None:
-    server = new_postgres()
-    standby = new_postgres(standby_of=server)
+def test_a_standby_can_not_be_used(new_server: NewServer) -> None:
+    server = new_server()
+    standby = new_server(standby_of=server)
     with pytest.raises(Exception, match="it is a standby"):
         worst(standby.url)
 
 
-def test_a_missing_schema_is_a_failure_only_if_it_is_not_created(new_postgres: NewServer) -> None:
-    server = new_postgres()
+def test_a_missing_schema_is_a_failure_only_if_it_is_not_created(new_server: NewServer) -> None:
+    server = new_server()
     assert worst(server.url)["schema"].level is Level.OK
     assert worst(server.url_for(options="create_schema=off"))["schema"].level is Level.FAIL

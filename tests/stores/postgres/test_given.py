@@ -2,43 +2,48 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import psycopg_pool
 import pytest
 import sqlalchemy
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from holdfast import AsyncClient, Client, ConfigError, StoreUnavailable
+from holdfast import Client, ConfigError, StoreUnavailable
 from holdfast.stores.postgres.config import settings
+from holdfast.testing.faces import FACES
 from holdfast.url import StoreURL, find
 
-
-def test_a_pool_is_taken(postgres_url: str, own_name: str) -> None:
-    with psycopg_pool.ConnectionPool(postgres_url, open=False) as pool:
-        before = pool.get_stats()
-        with Client(pool) as client, client.lock(own_name) as hold, Client(postgres_url) as other:
-            assert other.inspect(own_name)[0].claims[0].fence == hold.fence
-        assert pool.get_stats().get("requests_num", 0) == before.get("requests_num", 0)
-
-
-def test_an_engine_is_taken(postgres_url: str, own_name: str) -> None:
-    engine = sqlalchemy.create_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
-    with Client(engine) as client, client.lock(own_name):
-        assert client.lock(own_name).acquire(blocking=False) is None
-    engine.dispose()
+GIVEN: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "pool": ("sync", lambda url: psycopg_pool.ConnectionPool(url, open=False)),
+    "engine": ("sync", lambda url: sqlalchemy.create_engine(_for_an_engine(url))),
+    "asyncio pool": ("aio", lambda url: psycopg_pool.AsyncConnectionPool(url, open=False)),
+    "asyncio engine": ("aio", lambda url: create_async_engine(_for_an_engine(url))),
+}
 
 
-def test_an_asyncio_engine_and_an_asyncio_pool_are_taken(postgres_url: str, own_name: str) -> None:
+def _for_an_engine(url: str) -> str:
+    return url.replace("postgresql:", "postgresql+psycopg:")
+
+
+@pytest.mark.usual(4)
+@pytest.mark.parametrize("what", GIVEN)
+def test_a_pool_or_an_engine_is_taken_and_left_alone(
+    what: str, url: str, locks: Client, own_name: str
+) -> None:
+    name, make = GIVEN[what]
+    face = FACES[name]
+
     async def main() -> None:
-        engine = create_async_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
-        async with AsyncClient(engine) as client, client.lock(own_name):
-            pass
-        pool = psycopg_pool.AsyncConnectionPool(postgres_url, open=False)
-        async with AsyncClient(pool) as client, client.lock(own_name):
-            pass
+        given = make(url)
+        async with face.client(given) as client, client.lock(own_name) as hold:
+            (line,) = await face.outside(lambda: locks.inspect(own_name))
+            assert line.claims[0].fence == hold.fence
+        if "pool" in what:
+            assert not given.get_stats().get("requests_num", 0)
 
-    asyncio.run(main())
+    face.run(main, 60)
 
 
 def _engine(**more: object) -> sqlalchemy.Engine:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 
 import pytest
 
 from holdfast import Client, ConfigError, StoreUnavailable
 from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import until
+from tests.stores.postgres.conftest import NewServer
 from tests.torture.scale import FULL
 
-NewServer = Callable[..., PostgresServer]
 #: The URL option that sets the grace period, in seconds.
 GRACE = "grace=5"
 
@@ -65,14 +64,29 @@ def test_after_a_crash_of_a_relaxed_server_only_old_holders_come_back(
         assert hold.release()
 
 
-def test_a_crash_of_a_durable_server_causes_no_grace_period(new_postgres: NewServer) -> None:
-    server = new_postgres(fsync=True)
-    with Client(server.url_for(options="grace=60")) as one:
+@pytest.mark.usual(3)
+@pytest.mark.parametrize(
+    "options, fsync, event",
+    [
+        ("grace=60", True, "crash"),
+        ("durable=relaxed&grace=60", False, "restart"),
+        ("durable=relaxed&recovery=off", False, "crash"),
+    ],
+    ids=["durable", "orderly", "off"],
+)
+def test_where_nothing_is_lost_or_recovered_there_is_no_grace_period(
+    new_postgres: NewServer, options: str, fsync: bool, event: str
+) -> None:
+    server = new_postgres(fsync=fsync)
+    with Client(server.url_for(options=options)) as one:
         hold = one.lock("a").acquire()
-        server.crash()
+        getattr(server, event)()
+        begun = time.monotonic()
         with one.lock("b", timeout=20):
             pass
-        assert hold.release()
+        assert time.monotonic() - begun < (5 if "off" in options else 20)
+        if "off" not in options:  # the hold can be forgotten
+            assert hold.release()
 
 
 def test_a_mark_that_came_with_a_dump_is_taken_for_none(new_postgres: NewServer) -> None:
@@ -87,16 +101,6 @@ def test_a_mark_that_came_with_a_dump_is_taken_for_none(new_postgres: NewServer)
         assert until(lambda: is_barred(two, "c"), "nobody is let in")
         with two.lock("d", timeout=20):
             hold.check()
-        assert hold.release()
-
-
-def test_an_orderly_restart_causes_no_grace_period(new_postgres: NewServer) -> None:
-    server = new_postgres()
-    with Client(server.url_for(options="durable=relaxed&grace=60")) as one:
-        hold = one.lock("a").acquire()
-        server.restart()
-        with one.lock("b", timeout=20):
-            pass
         assert hold.release()
 
 
@@ -137,17 +141,6 @@ def test_a_promoted_standby_grants_nothing_at_first(options: str, new_postgres: 
         with two.lock("b", timeout=20):
             assert two.lock("a").acquire(blocking=False) is None
         assert hold.release()
-
-
-def test_without_recovery_no_client_waits_after_a_crash(new_postgres: NewServer) -> None:
-    server = new_postgres()
-    with Client(server.url_for(options="durable=relaxed&recovery=off")) as one:
-        one.lock("a").acquire().release()
-        server.crash()
-        begun = time.monotonic()
-        with one.lock("b", timeout=20):  # the release of the other one may be forgotten
-            pass
-        assert time.monotonic() - begun < 5
 
 
 def test_a_strict_guard_keeps_leases_within_its_window(postgres_url: str, own_name: str) -> None:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-import time
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 
-from holdfast import AsyncClient, Client
+from holdfast import Client
 from holdfast.core.finding import Level
-from holdfast.stores.postgres import examine
 from holdfast.testing import differential
-from holdfast.url import find
+from holdfast.testing.faces import FACES, Face
 from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import until
-from tests.stores.stalled import FACES
-
-#: Number of connections of a client with a small pool.
-POOL = 4
+from tests.stores.examined import worst
+from tests.stores.postgres.conftest import Bench
+from tests.stores.stalled import POOL, most_sessions
 
 
 @pytest.fixture(scope="module")
@@ -36,44 +31,38 @@ def test_the_verbs_mean_the_same(pooler: PgBouncer) -> None:
     assert summary.answers["Held"] > 50
 
 
-def test_threads_wait_their_turn_by_asking(pooler: PgBouncer, own_name: str) -> None:
-    fences: list[int] = []
-    with Client(pooler.url) as locks:
-        hold = locks.lock(own_name).acquire()
-
-        def work() -> None:
-            with locks.lock(own_name, timeout=20) as mine:
-                fences.append(mine.fence)
-
-        threads = [threading.Thread(target=work) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        time.sleep(0.3)
-        hold.release()
-        for thread in threads:
-            thread.join(30)
-        assert len(fences) == 3
-        assert fences == sorted(fences)
-        assert not locks.capabilities.wakes_waiters
-        assert locks.inspect(own_name) == []
-
-
-def test_tasks_wait_their_turn_by_asking(pooler: PgBouncer, own_name: str) -> None:
+@pytest.mark.usual(2)
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+def test_waiters_and_workers_get_their_turn_by_asking(
+    pooler: PgBouncer, own_name: str, face: Face
+) -> None:
     async def main() -> None:
-        async with AsyncClient(pooler.url) as locks:
+        async with face.client(pooler.url) as locks:
             hold = await locks.lock(own_name).acquire()
+            fences: list[int] = []
 
-            async def work() -> int:
+            async def wait() -> None:
                 async with locks.lock(own_name, timeout=20) as mine:
-                    return mine.fence
+                    fences.append(mine.fence)
 
-            tasks = [asyncio.create_task(work()) for _ in range(3)]
-            await asyncio.sleep(0.3)
+            queue, got = locks.queue(own_name), list[object]()
+
+            async def work() -> None:
+                async for job in queue.consume(timeout=4):
+                    got.append(job.payload)
+
+            actors = [face.start(one) for one in (wait, wait, wait, work)]
+            await face.sleep(0.3)
             await hold.release()
-            assert len(set(await asyncio.gather(*tasks))) == 3
+            await queue.put_many(range(5), group="g")
+            for one in actors:
+                await one.result(60)
+            assert fences == sorted(set(fences))
+            assert (len(fences), got) == (3, [*range(5)])
             assert not locks.capabilities.wakes_waiters
+            assert await locks.inspect(own_name) == []
 
-    asyncio.run(main())
+    face.run(main, 90)
 
 
 def test_no_session_of_the_pool_is_changed(pooler: PgBouncer, own_name: str) -> None:
@@ -88,33 +77,24 @@ def test_no_session_of_the_pool_is_changed(pooler: PgBouncer, own_name: str) -> 
 
 
 def test_doctor_reports_the_pooler(pooler: PgBouncer) -> None:
-    _, url = find(pooler.url)
-    found = {one.subject: one for one in examine(url)}
+    found = worst(pooler.url)
     assert found["pooler"].level is Level.WARN
     assert "no waiter can be woken" in found["pooler"].text
     assert not any(one.level is Level.FAIL for one in found.values())
 
 
 @pytest.mark.usual(0)
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
 def test_a_stalled_row_takes_up_no_more_sessions_of_the_server_than_the_pool(
-    shared_postgres: PostgresServer, own_name: str, face: str
+    bench: Bench, shared_postgres: PostgresServer, own_name: str, face: Face
 ) -> None:
+    busy = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%join%'"
     with PgBouncer(shared_postgres, "transaction", 10 * POOL) as wide:
         with Client(wide.url) as client:
             client.lock(own_name).acquire().release()
-
-        def busy() -> int:
-            ((many,),) = shared_postgres.ask(
-                "SELECT count(*) FROM pg_stat_activity"
-                " WHERE wait_event_type = 'Lock' AND query LIKE '%join%'"
-            )
-            return int(many)
-
-        with shared_postgres.connect() as other, other.transaction(force_rollback=True):
-            name = own_name.encode()
-            other.execute("SELECT FROM holdfast.lines WHERE name = %s FOR UPDATE", (name,))
-            most = FACES[face](f"{wide.url}?pool={POOL}", own_name, busy)
+        with bench.locked(own_name):
+            url = f"{wide.url}?pool={POOL}"
+            most = most_sessions(face, url, own_name, lambda: len(bench.ask(busy)))
             assert 1 <= most <= POOL + 2
             # Then the cancellations have arrived, too
-            until(lambda: not busy(), "nothing of it waits")
+            until(lambda: not bench.ask(busy), "nothing of it waits")

@@ -1,47 +1,28 @@
-"""Queues on PostgreSQL: transactions that meet, and rows that stay behind."""
+"""Queues on PostgreSQL: see ``tests/stores/sql/queues.py``; wake-ups, and rows that stay behind."""
 
 from __future__ import annotations
 
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any
 
-import psycopg
 import pytest
 
 from holdfast import Client, LockLost, StoreUnavailable
 from holdfast.core.queue.model import Job, Put
-from holdfast.core.queue.policy import EXPIRED_REASON
 from holdfast.runtime.blocking import boottime, run_sync
-from holdfast.stores.postgres.calls import bounded
-from holdfast.stores.postgres.config import settings
-from holdfast.stores.postgres.queue_calls import QueueCalls
 from holdfast.testing import lag
-from holdfast.url import find
 from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import until
+from tests.stores.postgres.conftest import Bench, NewServer, acknowledged
+from tests.stores.sql.fixtures import MakeClient
+from tests.stores.sql.queues import *  # noqa: F403
 
-MakeClient = Callable[..., Client]
 lag.watch()
 HOUR_US = 3_600_000_000
-TABLES = ("jobs", "groups", "ready", "loans", "known", "lanes", "counts", "idle", "rates")
-
-
-@contextmanager
-def uncommitted(server: PostgresServer, put: Put) -> Iterator[psycopg.Connection[Any]]:
-    """A put that is executed and not yet committed, so that others do not see its jobs."""
-    _, url = find(server.url)
-    call = bounded(QueueCalls(settings(url)).put(put, False), 5.0)
-    with server.connect() as link:
-        link.pgconn.exec_(b"BEGIN")
-        formats = call.verb.formats
-        link.pgconn.exec_params(
-            call.verb.sql, [*call.values, *call.bound], param_formats=list(formats)
-        )
-        yield link
+TABLES = ("jobs", "groups", "ready", "loans", "known", "counts", "idle", "rates")
 
 
 def put_of(queue: str, *payloads: bytes, group: str = "", number: int = 1) -> Put:
@@ -53,8 +34,6 @@ def left(server: PostgresServer, queue: str) -> dict[str, int]:
     """The number of rows of a queue in each table that has any, without the producers."""
     found = {}
     for table in TABLES:
-        if table == "lanes":
-            continue
         ((rows,),) = server.ask(
             f"SELECT count(*) FROM holdfast.{table} WHERE queue = %s", queue.encode()
         )
@@ -70,15 +49,15 @@ def tidy(server: PostgresServer, hours: int) -> None:
 
 
 def test_a_job_that_is_being_put_when_a_worker_goes_to_sleep_wakes_it(
-    shared_postgres: PostgresServer, locks: Client, own_name: str
+    bench: Bench, locks: Client, own_name: str
 ) -> None:
     queue = locks.queue(own_name)
     assert queue.take(timeout=0.05) is None
     # The wake-up comes before the next poll; the fastest of three counts, as the server can be slow
-    assert min(_until_woken(shared_postgres, queue, at) for at in range(1, 4)) < 0.5
+    assert min(_until_woken(bench, queue, at) for at in range(1, 4)) < 0.5
 
 
-def _until_woken(server: PostgresServer, queue: Any, number: int) -> float:
+def _until_woken(bench: Bench, queue: Any, number: int) -> float:
     """The seconds until a worker that began to wait during an uncommitted put has its job."""
     got: list[tuple[float, Any]] = []
 
@@ -88,12 +67,12 @@ def _until_woken(server: PostgresServer, queue: Any, number: int) -> float:
         got.append((time.monotonic(), job.payload))
         job.ack()
 
-    with uncommitted(server, put_of(queue.name, b"x", number=number)) as link:
+    with bench.open(bench.queues.put(put_of(queue.name, b"x", number=number), False)) as link:
         worker = threading.Thread(target=work)
         worker.start()
         time.sleep(0.3)
         begun, since = time.monotonic(), boottime()
-        link.pgconn.exec_(b"COMMIT")
+        link.commit()
         worker.join(30)
     assert got[0][1] == b"x"
     return got[0][0] - begun - lag.since(since)
@@ -150,25 +129,19 @@ def test_a_timed_out_take_leaves_no_row(
 
 
 def test_a_put_into_a_group_waits_for_the_uncommitted_put_before_it(
-    shared_postgres: PostgresServer, locks: Client, own_name: str
+    bench: Bench, locks: Client, own_name: str
 ) -> None:
     queue = locks.queue(own_name)
     queue.put("first", group="g")
-    with uncommitted(shared_postgres, put_of(own_name, b"second", group="g")) as link:
+    second = put_of(own_name, b"second", group="g")
+    with bench.open(bench.queues.put(second, False)) as link:
         later = threading.Thread(target=lambda: queue.put("third", group="g"))
         later.start()
         # Another group isn't blocked
         queue.put("other", group="h")
-        until(
-            lambda: (
-                shared_postgres.ask(
-                    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                )
-                == [(1,)]
-            ),
-            "it waits for the row of the group",
-        )
-        link.pgconn.exec_(b"COMMIT")
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        until(lambda: bench.ask(waiting) == [(1,)], "it waits for the row of the group")
+        link.commit()
         later.join(30)
     seen = [job.payload for job in queue.consume(timeout=0) if job.group == "g"]
     assert seen == ["first", b"second", "third"]
@@ -198,30 +171,16 @@ def test_takers_dont_wait_for_each_other(
     assert queue.purge() == 1
 
 
-def test_a_late_copy_of_a_put_changes_nothing(locks: Client, own_name: str) -> None:
-    queues = locks._ctx.store.queues  # type: ignore[attr-defined]
-    first, second = put_of(own_name, b"a"), put_of(own_name, b"b", b"c", number=2)
-    assert run_sync(queues.put(first, 5)) == [True]
-    assert run_sync(queues.put(second, 5)) == [True, True]
-    assert run_sync(queues.put(second, 5)) == [True, True]
-    with pytest.raises(StoreUnavailable, match="came late"):
-        run_sync(queues.put(first, 5))
-    assert [job.payload for job in locks.queue(own_name).jobs()] == [b"ba", b"bb", b"bc"]
-    assert locks.queue(own_name).stats().accepted == 3
-    locks.queue(own_name).purge()
-
-
 def test_what_must_be_on_the_disk_is_waited_for(
-    new_postgres: Callable[..., PostgresServer],
+    new_server: NewServer,
 ) -> None:
-    server = new_postgres()
+    server = new_server()
     with Client(server.url) as client:
         queue, queues = client.queue("x"), client._ctx.store.queues  # type: ignore[attr-defined]
         queue.put_many([1, 2, 3, 4])
         done, job = queue.take_many(2, timeout=5)
         # Given a server that cannot confirm a commit, because its standby is away
-        server.ask("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-        server.ask("SELECT pg_reload_conf()")
+        acknowledged(server, False)
         until(lambda: server.ask("SHOW synchronous_standby_names") == [("nobody",)], "it knows")
         until(lambda: _waits_for_standbys(server), "all of its processes do")
         # Then an ack gets a reply, because it may be forgotten; verbs that promise something get
@@ -253,59 +212,8 @@ def _waits_for_standbys(server: PostgresServer) -> bool:
         return bool(server.ask(waits, link.info.backend_pid))
 
 
-def test_a_take_that_is_sent_again_gets_what_it_has_and_no_more(
-    locks: Client, own_name: str
-) -> None:
-    queue, queues = locks.queue(own_name), locks._ctx.store.queues  # type: ignore[attr-defined]
-    queue.put_many(range(4))
-    job = queue.take(timeout=5)
-    assert job is not None
-    take = job._lease.take._replace(id=uuid.uuid4().hex, most=2)
-    first = run_sync(queues.take(take, 5)).deliveries
-    again = run_sync(queues.take(take, 5)).deliveries
-    assert len(first) == 2
-    assert [(one.seq, one.fence) for one in again] == [(one.seq, one.fence) for one in first]
-    assert run_sync(queues.give_back(take, 5)) == 2
-    assert run_sync(queues.take(take, 5)).deliveries == ()
-    assert job.ack()
-    assert queue.purge() == 3
-
-
-def test_ids_and_order_hold_in_a_large_batch(locks: Client, own_name: str) -> None:
-    queue = locks.queue(own_name)
-    items = [
-        {"payload": number, "group": f"g{number % 7}", "id": f"id {number // 2}"}
-        for number in range(300)
-    ]
-    receipts = queue.put_many(items)
-    assert [one.duplicate for one in receipts] == [False, True] * 150
-    assert all(one.duplicate for one in queue.put_many(items))
-    seen: dict[str, list[int]] = {}
-    for job in queue.consume(timeout=0):
-        assert job.group is not None
-        seen.setdefault(job.group, []).append(job.payload)
-    assert sum(len(one) for one in seen.values()) == 150
-    assert all(one == sorted(one) for one in seen.values())
-
-
-def test_the_reason_for_a_repeated_delivery_is_recorded(
-    new_client: MakeClient, own_name: str
-) -> None:
-    dying = new_client(label="dying")
-    dying.queue(own_name, ttl=0.3).put("x", group="g")
-    job = dying.queue(own_name, ttl=0.3).take(timeout=5)
-    assert job is not None
-    job._ctx.keeper.drop(job._lease)
-    queue = new_client().queue(own_name)
-    again = queue.take(timeout=10)
-    assert again is not None
-    (record,) = queue.jobs("taken")
-    assert record.reason == EXPIRED_REASON.format(dying.owner)
-    assert again.ack()
-
-
 def test_hundreds_of_leases_that_end_together_are_all_recovered(
-    shared_postgres: PostgresServer, locks: Client, new_client: MakeClient, own_name: str
+    bench: Bench, locks: Client, new_client: MakeClient, own_name: str
 ) -> None:
     dying = new_client().queue(own_name, ttl=2)
     dying.put_many(range(350))
@@ -313,12 +221,8 @@ def test_hundreds_of_leases_that_end_together_are_all_recovered(
     assert len(taken) == 350
     for job in taken:
         job._ctx.keeper.drop(job._lease)  # as if its process had been killed
-    running = (
-        "SELECT count(*) FROM holdfast.loans WHERE queue = %s AND expires > holdfast.clock_3()"
-    )
-    until(
-        lambda: shared_postgres.ask(running, own_name.encode()) == [(0,)], "all leases have ended"
-    )
+    running = "SELECT 1 FROM {loans} WHERE queue = %s AND expires > holdfast.clock_3()"
+    until(lambda: not bench.ask(running, own_name.encode()), "all leases have ended")
     queue, left_over = locks.queue(own_name), set(range(350))
     for _ in range(8):  # a hundred at a time, and at once
         for job in queue.take_many(100, timeout=0):
@@ -328,9 +232,9 @@ def test_hundreds_of_leases_that_end_together_are_all_recovered(
 
 
 def test_done_jobs_leave_no_row(
-    new_postgres: Callable[..., PostgresServer],
+    new_server: NewServer,
 ) -> None:
-    server = new_postgres()
+    server = new_server()
     with Client(server.url) as client:
         queue = client.queue("x", dedup_window=60, rate=1000, retry_delay=0, retry_delay_max=0)
         for number in range(20):
@@ -354,9 +258,9 @@ def test_done_jobs_leave_no_row(
 
 
 def test_after_a_relaxed_crash_no_job_is_delivered_in_the_grace_period(
-    new_postgres: Callable[..., PostgresServer],
+    new_server: NewServer,
 ) -> None:
-    server = new_postgres(fsync=True)
+    server = new_server(fsync=True)
     url = server.url_for(options="durable=relaxed&grace=3")
     with Client(url) as client, Client(url) as other:
         queue = client.queue("x", ttl=30)

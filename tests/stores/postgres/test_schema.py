@@ -2,59 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import subprocess
-import sys
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import psycopg
 import pytest
 
-from holdfast import AsyncClient, Client, ConfigError
+from holdfast import Client, ConfigError
+from holdfast.cli import main
 from holdfast.core.finding import Level
-from holdfast.stores.postgres import examine
+from holdfast.stores.postgres import ddl
 from holdfast.stores.postgres.blocking import wire
 from holdfast.stores.postgres.ddl import LOCK, script
-from holdfast.url import find
 from tests.servers.postgres_server import PostgresServer
-
-NewServer = Callable[..., PostgresServer]
+from tests.stores.examined import worst
+from tests.stores.postgres.conftest import NewServer
+from tests.stores.sql.first import *  # noqa: F403
+from tests.stores.sql.rights import use_all
 
 
 @pytest.fixture(scope="module")
-def server() -> object:
+def server() -> Iterator[PostgresServer]:
     with PostgresServer() as one:
         yield one
-
-
-def holdfast(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "holdfast", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
-
-
-def test_many_first_clients_make_the_schema_once(server: PostgresServer) -> None:
-    url = server.url_for(options="schema=at_once")
-    failures: list[BaseException] = []
-    start = threading.Barrier(8)
-
-    def work(number: int) -> None:
-        try:
-            with Client(url) as client:
-                start.wait()
-                client.lock(f"x{number % 2}", timeout=20).acquire().release()
-        except BaseException as failure:
-            failures.append(failure)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert failures == []
-    assert server.ask("SELECT version FROM at_once.version ORDER BY 1") == [(2,), (3,), (5,)]
 
 
 def test_a_client_that_waited_too_long_for_its_making_works_later(
@@ -71,25 +42,29 @@ def test_a_client_that_waited_too_long_for_its_making_works_later(
         over.join()
 
 
-def test_the_command_prints_and_makes_it_and_may_be_called_again(server: PostgresServer) -> None:
+def test_the_command_prints_and_makes_it_and_may_be_called_again(
+    server: PostgresServer, capsys: pytest.CaptureFixture[str]
+) -> None:
     url = server.url_for(options="schema=by_command&create_schema=off")
     with pytest.raises(ConfigError, match="holdfast schema"):
         Client(url).lock("x").acquire()
     for said in ("made version 5", "is there already"):
-        done = holdfast("schema", "postgres", "--apply", "--url", url)
-        assert (done.returncode, done.stdout) == (0, "")
-        assert said in done.stderr
+        assert main(["schema", "postgres", "--apply", "--url", url]) == 0
+        out, err = capsys.readouterr()
+        assert (out, said in err) == ("", True)
     with Client(url) as client:
         client.lock("x").acquire().release()
 
 
-def test_what_is_printed_may_be_carried_out_twice(server: PostgresServer) -> None:
-    printed = holdfast("schema", "postgres", "--url", "postgresql://nowhere/?schema=printed")
-    assert printed.returncode == 0
-    assert printed.stdout == script("printed")
+def test_what_is_printed_may_be_carried_out_twice(
+    server: PostgresServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["schema", "postgres", "--url", "postgresql://nowhere/?schema=printed"]) == 0
+    printed = capsys.readouterr().out
+    assert printed == script("printed")
     with server.connect() as admin:
         for _ in range(2):
-            admin.execute(printed.stdout)  # type: ignore[call-overload]
+            admin.execute(printed)  # type: ignore[call-overload]
     url = server.url_for(options="schema=printed&create_schema=off")
     with Client(url) as client:
         client.lock("x").acquire().release()
@@ -109,10 +84,9 @@ def test_every_function_carries_a_version_in_its_name(server: PostgresServer) ->
     assert {name for name in names if not re.search(r"_\d+$", name)} == set()
 
 
-def test_other_stores_have_no_schema() -> None:
-    done = holdfast("schema", "--url", "memory://")
-    assert done.returncode == 78
-    assert "needs no schema" in done.stderr
+def test_other_stores_have_no_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "--url", "memory://"]) == 78
+    assert "needs no schema" in capsys.readouterr().err
 
 
 def test_a_shared_schema_keeps_the_objects_of_others_unchanged(
@@ -141,6 +115,35 @@ def test_two_schemas_dont_see_each_other(server: PostgresServer) -> None:
         assert two.lock("x").acquire(timeout=20)
 
 
+def test_a_schema_from_before_queues_is_added_to(
+    new_server: NewServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a schema as an earlier release made it, which is in use
+    server = new_server()
+    ddl.statements.cache_clear()
+    with monkeypatch.context() as before:
+        before.setattr(ddl, "_PARTS", ("tables", "line", "verbs", "look", "guard", "rights"))
+        with server.connect() as admin:
+            admin.execute(ddl.script("holdfast"))  # type: ignore[call-overload]
+    ddl.statements.cache_clear()
+    fixed = server.url_for(options="create_schema=off")
+    with Client(server.url) as client, Client(fixed) as other:
+        hold = other.lock("x").acquire()
+        old = worst(fixed)["schema"]
+        assert (old.level, "queue_put_2" in old.text) == (Level.WARN, True)
+        with pytest.raises(ConfigError, match="holdfast schema"):
+            other.queue("q").put(1)
+        # When a queue is used for the first time
+        client.queue("q").put("x")
+        # Then all clients can use it, and the hold is still valid
+        job = other.queue("q").take(timeout=5)
+        assert job is not None
+        assert job.ack()
+        hold.extend()
+        assert hold.release()
+    assert server.ask("SELECT version FROM holdfast.version ORDER BY 1") == [(2,), (3,), (5,)]
+
+
 # -- rights -------------------------------------------------------------------------------------
 
 
@@ -159,70 +162,18 @@ def restricted(server: PostgresServer) -> str:
     return server.url_for("app")
 
 
-def test_the_least_rights_suffice_for_everything(
-    restricted: str, server: PostgresServer, own_name: str
-) -> None:
-    with Client(restricted) as one, Client(restricted) as two:
-        with one.semaphore(own_name, permits=2).acquire() as hold:
-            hold.extend()
-            assert one.semaphore(own_name, permits=2).resize(3) == 2
-            assert two.inspect(own_name)[0].holders
-        with one.all(f"{own_name}:a", f"{own_name}:b"):
-            pass
-        queue = one.queue(own_name, max_attempts=1, rate=100)
-        queue.put_many([1, 2], group="g")
-        job = two.queue(own_name).take(timeout=5)
-        assert job is not None
-        assert job.release()
-        with two.queue(own_name, ttl=4).take(timeout=5) as job:  # type: ignore[union-attr]
-            time.sleep(1.6)  # it is renewed meanwhile
-        job = queue.take(timeout=5)
-        assert job is not None
-        assert job.retry()
-        assert (queue.retry_dead(), queue.stats().waiting, queue.purge(), queue.jobs()) == (
-            1,
-            1,
-            1,
-            [],
-        )
-        hold = one.lock(own_name).acquire()
-        served: list[int] = []
-        waiter = threading.Thread(
-            target=lambda: served.append(two.lock(own_name).acquire(timeout=20).fence)
-        )
-        waiter.start()
-        token = hold.detach()
-        adopted = two.adopt(token)
-        assert adopted.release()
-        waiter.join(30)
-        assert served[0] > adopted.fence
-        guard = one.guard(own_name, ttl=60, lease=3)
-
-        def compute() -> int:
-            time.sleep(1.2)  # its duty is renewed meanwhile
-            return 1
-
-        assert guard.get(compute) == 1
-        assert two.guard(own_name, ttl=60).get_many(["", "b"], len) == {"": 1, "b": 1}
-        assert guard.invalidate("", "b") == 2
-        assert (guard.inspect().version, guard.stats().computes) == (0, 1)
-
-    async def main() -> None:
-        async with AsyncClient(restricted) as client, client.lock(f"{own_name}:aio"):
-            pass
-
-    asyncio.run(main())
-    _, url = find(restricted)
-    assert not [one for one in examine(url) if one.level is Level.FAIL]
+def test_the_least_rights_suffice_for_everything(restricted: str, own_name: str) -> None:
+    use_all(restricted, own_name)
+    assert not [one for one in worst(restricted).values() if one.level is Level.FAIL]
 
 
 def test_the_minimal_rights_do_not_allow_reading_the_secrets(
-    restricted: str, server: PostgresServer
+    restricted: str,
 ) -> None:
-    with psycopg.connect(restricted) as plain, pytest.raises(psycopg.errors.InsufficientPrivilege):
-        plain.execute("SELECT id FROM holdfast.claims")
-    with psycopg.connect(restricted) as plain, pytest.raises(psycopg.errors.InsufficientPrivilege):
-        plain.execute("SELECT id FROM holdfast.refresh_duties")
+    lacking = pytest.raises(psycopg.errors.InsufficientPrivilege)
+    for table in ("claims", "refresh_duties"):
+        with psycopg.connect(restricted) as plain, lacking:
+            plain.execute(f"SELECT id FROM holdfast.{table}")
 
 
 def test_a_missing_right_to_read_values_is_reported(
@@ -231,22 +182,18 @@ def test_a_missing_right_to_read_values_is_reported(
     server.ask("REVOKE SELECT ON holdfast.refresh_values FROM app")
     with Client(restricted) as client, pytest.raises(ConfigError, match="lacks a right"):
         client.guard("x", ttl=1).get(lambda: 1)
-    found = [one for one in examine(find(restricted)[1]) if one.subject == "rights"]
-    assert [(one.level, "GRANT SELECT" in one.remedy) for one in found] == [(Level.WARN, True)]
+    found = worst(restricted)["rights"]
+    assert (found.level, "GRANT SELECT" in found.remedy) == (Level.WARN, True)
 
 
 def test_a_user_without_rights_gets_an_error_with_the_grant(
     restricted: str, server: PostgresServer
 ) -> None:
-    server.ask(
-        "DO $$ BEGIN IF to_regrole('nobody') IS NULL THEN CREATE ROLE nobody LOGIN; END IF; END $$"
-    )
+    server.ask("CREATE ROLE nobody LOGIN")
     url = server.url_for("nobody")
     with Client(url) as client, pytest.raises(ConfigError, match="lacks a right"):
         client.lock("x").acquire()
-    found = [one for one in examine(find(url)[1]) if one.level is Level.FAIL]
-    assert found
-    assert "GRANT" in found[0].remedy
+    assert "GRANT" in next(one for one in worst(url).values() if one.level is Level.FAIL).remedy
 
 
 def test_a_server_with_another_isolation_is_used_with_read_committed(

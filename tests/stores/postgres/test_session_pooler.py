@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import psycopg
 import pytest
 
-from holdfast import AsyncClient, Client
 from holdfast.core.finding import Level
-from holdfast.testing.faults import Step, aim
+from holdfast.testing.faces import FACES, Face
 from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import until
 from tests.stores.examined import worst
-from tests.stores.postgres.conftest import asked_when_woken
+from tests.stores.postgres.conftest import Bench, asked_when_woken
 
 SESSIONS = 40
 #: The URL options; with recovery off, the client sends no requests by itself.
@@ -36,61 +34,27 @@ def sharing(shared_postgres: PostgresServer) -> Iterator[PgBouncer]:
         yield one
 
 
-def test_threads_are_woken(pooler: PgBouncer, own_name: str) -> None:
-    with Client(pooler.url + SAID) as one, Client(pooler.url + SAID) as two:
-        asked = [asked_when_woken(one, two, own_name) for _ in range(3)]
-        assert two.capabilities.wakes_waiters
-    assert min(asked) == 0
-
-
-def test_tasks_are_woken(pooler: PgBouncer, own_name: str) -> None:
-    async def main() -> None:
-        url = pooler.url + SAID
-        async with AsyncClient(url) as one, AsyncClient(url) as two:
-            for _ in range(3):
-                steps: list[Step] = []
-                with aim(two, steps.append):
-                    await _served(one, two, own_name)
-                asked.append(steps.count(Step("keep", "before")))
-            assert two.capabilities.wakes_waiters
-
-    asked: list[int] = []
-    asyncio.run(main())
-    assert min(asked) == 0
-
-
-async def _served(one: AsyncClient, two: AsyncClient, name: str) -> None:
-    """Let the second client wait while the first one holds; then it holds and releases."""
-    hold = await one.lock(name).acquire()
-    waiter = asyncio.create_task(two.lock(name, timeout=20).acquire())
-    while not (await one.inspect(name))[0].waiters:
-        await asyncio.sleep(0.01)
-    await asyncio.sleep(0.2)
-    await hold.release()
-    assert await (await waiter).release()
+@pytest.mark.usual(2)
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+def test_waiters_are_woken(pooler: PgBouncer, own_name: str, face: Face) -> None:
+    url = pooler.url + SAID
+    assert asked_when_woken(face, (url, url), own_name, 3) == (0, True)
 
 
 def test_without_the_option_pooler_no_client_listens(pooler: PgBouncer, own_name: str) -> None:
-    with Client(pooler.url) as one, Client(pooler.url) as two:
-        assert asked_when_woken(one, two, own_name) > 0
-        assert not two.capabilities.wakes_waiters
+    asked, woken = asked_when_woken(FACES["sync"], (pooler.url, pooler.url), own_name, 1)
+    assert asked > 0
+    assert not woken
 
 
-@pytest.mark.parametrize("face", ["threads", "tasks"])
+@pytest.mark.parametrize("face", FACES.values(), ids=["threads", "tasks"])
 def test_a_wrong_pooler_option_is_noticed_before_any_client_listens(
-    face: str,
-    sharing: PgBouncer,
-    own_name: str,
-    caplog: pytest.LogCaptureFixture,
-    postgres_url: str,
+    face: Face, sharing: PgBouncer, own_name: str, caplog: pytest.LogCaptureFixture, url: str
 ) -> None:
     # When a client waits there, and no other client uses its sessions
-    if face == "threads":
-        with Client(postgres_url) as one, Client(sharing.url + SAID) as two:
-            assert asked_when_woken(one, two, own_name) > 0
-            assert not two.capabilities.wakes_waiters
-    else:
-        asyncio.run(_wait_as_tasks(postgres_url, sharing.url + SAID, own_name))
+    asked, woken = asked_when_woken(face, (url, sharing.url + SAID), own_name, 1)
+    assert not woken
+    assert asked > 0
     # Then the wrong option is logged
     assert "isn't in session mode" in caplog.text
     # And no session that other clients get listens to a channel
@@ -99,12 +63,6 @@ def test_a_wrong_pooler_option_is_noticed_before_any_client_listens(
             plain = stack.enter_context(psycopg.connect(sharing.url, prepare_threshold=None))
             row = plain.execute("SELECT count(*) FROM pg_listening_channels()").fetchone()
             assert row == (0,)
-
-
-async def _wait_as_tasks(direct: str, pooled: str, name: str) -> None:
-    async with AsyncClient(direct) as one, AsyncClient(pooled) as two:
-        await _served(one, two, name)
-        assert not two.capabilities.wakes_waiters
 
 
 def test_doctor_distinguishes_the_kinds_of_poolers(pooler: PgBouncer, sharing: PgBouncer) -> None:
@@ -120,18 +78,13 @@ def test_doctor_distinguishes_the_kinds_of_poolers(pooler: PgBouncer, sharing: P
 
 
 def test_a_session_returned_to_the_pooler_listens_to_no_channel(
-    pooler: PgBouncer, own_name: str, shared_postgres: PostgresServer
+    pooler: PgBouncer, own_name: str, bench: Bench
 ) -> None:
     # Given a client that has listened, and is closed
-    with Client(pooler.url + SAID) as one, Client(pooler.url + SAID) as two:
-        asked_when_woken(one, two, own_name)
+    asked_when_woken(FACES["sync"], (pooler.url + SAID,) * 2, own_name, 1)
     # Then a session that is used again listens to no channel
-    until(lambda: not _busy(shared_postgres), "the sessions are given back")
+    listening = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+    until(lambda: not bench.ask(listening), "the sessions are given back")
     with psycopg.connect(pooler.url, prepare_threshold=None) as plain:
         row = plain.execute("SELECT count(*) FROM pg_listening_channels()").fetchone()
         assert row == (0,)
-
-
-def _busy(server: PostgresServer) -> bool:
-    rows = server.ask("SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
-    return bool(rows)

@@ -22,7 +22,9 @@ from holdfast.core.queue.model import (
 from holdfast.core.queue.ports import Queues, queues_of
 from holdfast.runtime.blocking import run_sync
 from holdfast.url import find
-from tests.stores.mysql.conftest import WITHIN_S
+
+#: Maximum seconds for a request of a test.
+WITHIN_S = 20.0
 
 
 def new_id() -> str:
