@@ -20,7 +20,7 @@ from holdfast import Client, HoldfastError, LockLost
 from holdfast.core.guard.model import Abandon, Duty, Entry, Finish, Prolong, Wish
 from holdfast.core.guard.ports import guards_of
 from holdfast.core.model import Held
-from holdfast.core.queue.model import Delivered, Pace, Verdict
+from holdfast.core.queue.model import Delivered, Pace, Patience, Verdict
 from holdfast.runtime.blocking import run_sync
 from holdfast.url import find
 from tests.servers.clock import HOUR_S, STEPS_S, Clock
@@ -154,9 +154,11 @@ class Jobs(Player):
         super().__init__(url, name, back)
         self._queue = Verbs(url, name)
         self._left: set[bytes] = set()
-        self._dead = self._queue.wish(ttl=ASKED_S, pace=self.pace)
+        # A clock that runs ahead by years in seconds ends each lease at once.
+        endless = Patience(attempts=100_000)
+        self._dead = self._queue.wish(ttl=ASKED_S, pace=self.pace, patience=endless)
         self._got: list[Delivered] = []
-        self._again = self._queue.wish(ttl=2 * BOUND_S, pace=self.pace)
+        self._again = self._queue.wish(ttl=2 * BOUND_S, pace=self.pace, patience=endless)
         self._found: list[Delivered] = []
 
     def put(self) -> None:

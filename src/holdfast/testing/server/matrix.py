@@ -72,6 +72,8 @@ async def play(trouble: Trouble, at: Floor) -> None:
         names = [at.name]
         if trouble.verb in ("join_free", "leave_all"):
             names = [f"{at.name}:a", f"{at.name}:b"]
+        for name in names:  # a store can need other requests for a name that was never used
+            await at.is_free(other, name, 20.0)
         if trouble.verb == "stand":
             holder = await other.lock(at.name, ttl=20).acquire()
             at.noted(holder)
