@@ -139,6 +139,23 @@ def test_a_take_names_the_damage_and_its_repair_and_works_afterwards(
     assert sorted(str(job.payload) for job in queue.take_many(9, timeout=0)) == ["1", "kept"]
 
 
+def test_a_job_of_which_only_its_id_is_left_is_named(path: Path, url: str) -> None:
+    with Client(url) as client:
+        client.queue("q").put_many([{"payload": n, "id": f"job {n}"} for n in range(3)])
+    # Given a table that lacks a row of its index, as after the loss of a page
+    index, named = "CREATE INDEX jobs_by_id ON jobs (id)", "FROM sqlite_master WHERE name = ?"
+    with closing(sqlite3.connect(f"{path}-queues")) as books:
+        (root,) = books.execute(f"SELECT rootpage {named}", ("jobs_by_id",)).fetchone()
+    hides = "PRAGMA writable_schema = 1"
+    change(path, hides, f"DELETE {named.replace('?', repr('jobs_by_id'))}")
+    change(path, "DELETE FROM jobs WHERE id = 'job 1'", "DELETE FROM ready WHERE job & 255 = 2")
+    row = f"('index', 'jobs_by_id', 'jobs', {root}, '{index}')"
+    change(path, hides, f"INSERT INTO sqlite_master VALUES {row}")
+    assert told(path)[0].level is Level.FAIL
+    assert gone(mended(path)) == ["job 2 of queue 'q', id 'job 1'"]
+    assert told(path)[0].level is Level.OK
+
+
 def test_what_is_whole_is_not_changed(path: Path, versions: list[bytes]) -> None:
     assert [one.level for one in mended(path)] == [Level.OK]
     Path(f"{path}-queues").write_bytes(versions[-1])

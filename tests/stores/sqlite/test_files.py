@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -234,6 +236,17 @@ def test_deleted_files_are_made_again_empty_and_shared_by_all(
     assert theirs.invalidate() == 1
     assert ours.inspect().state is EntryState.MISSING
     assert theirs.get(lambda: "again") == ours.get(never) == "again"
+
+
+def test_a_foreign_value_is_computed_again(path: Path, client: Client) -> None:
+    guard = client.guard("g", ttl=60)
+    guard.get(lambda: "x" * 20_000)
+    with closing(sqlite3.connect(f"{path}-values")) as books, books:
+        with pytest.raises(sqlite3.IntegrityError):
+            books.execute("UPDATE cached SET data = 'text'")
+        books.execute("UPDATE cached SET data = x'ff00'")
+    assert guard.get(lambda: "new") == "new"
+    assert guard.get(never) == "new"
 
 
 def test_expired_values_are_removed_by_later_writes(client: Client) -> None:

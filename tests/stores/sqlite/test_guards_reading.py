@@ -26,6 +26,7 @@ from holdfast.testing.faults import Strike
 from tests.fenced.process import Child
 from tests.servers.process import until
 from tests.stores.sqlite.products import die, idle, never, values_of
+from tests.torture.scale import times
 
 
 @contextmanager
@@ -137,6 +138,35 @@ def test_what_is_read_amid_a_commit_is_not_kept_beyond_it(
             assert ours.read([entry], 5.0)[0].data
     # Then a later read finds nothing
     assert ours.read([entry], 5.0) == [None]
+
+
+@pytest.mark.usual(2)
+@pytest.mark.parametrize("padding", ["", "x" * 20_000], ids=["kept", "too large to be kept"])
+def test_no_thread_ever_reads_what_was_invalidated_before(
+    padding: str, client: Client, other: Client
+) -> None:
+    # The current source value, and the oldest value that a read may still return
+    source = promised = 0
+    ours, theirs, over = client.guard("g", ttl=600), other.guard("g", ttl=600), threading.Event()
+
+    def read() -> list[tuple[int, int]]:
+        stale = []
+        while not over.is_set():
+            least = promised
+            found = ours.get(lambda: [source, padding])[0]
+            if found < least:
+                stale.append((found, least))
+        return stale
+
+    with ThreadPoolExecutor(3) as pool:
+        readers = [pool.submit(read) for _ in range(3)]
+        end = time.monotonic() + times(300, 3) / 10
+        while time.monotonic() < end or source <= 10:
+            source += 1
+            theirs.invalidate()
+            promised = source
+        over.set()
+        assert [reader.result(30) for reader in readers] == [[]] * 3
 
 
 def test_what_is_known_without_asking_is_still_that_clients_alone(client: Client) -> None:

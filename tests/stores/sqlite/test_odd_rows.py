@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Client, HoldfastError
+from holdfast import Client, ConfigError, HoldfastError
 from holdfast.core.model import Claim, Held, Kind
 from tests.servers.process import until
 from tests.stores.sqlite.desk import Desk, claim
@@ -162,6 +162,21 @@ def test_a_replaced_value_causes_no_raw_error_and_no_second_holder(
         assert not wrong, "\n".join(wrong)
         scene.end()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+ODD_LINES = [("state", 0, None), ("state", 0, "lock"), ("state", 0, "lock many")]
+ODD_LINES += [("ticket", 0, 7), ("expires", 1, "odd"), ("since", 1, None)]
+
+
+@pytest.mark.parametrize("column, at, value", ODD_LINES)
+def test_inspect_names_a_line_with_an_impossible_state(
+    column: str, at: int, value: Any, path: Path
+) -> None:
+    scene = Scene(path)
+    assert replaced(path, "claims", column, at, value)
+    with pytest.raises(ConfigError, match="the line 'x' has impossible values"):
+        scene.third.inspect()
+    scene.end()
 
 
 # -- lines with a damaged row --------------------------------------------------------------------
