@@ -31,11 +31,10 @@ TABLES = {
 }
 #: Bugs whose replaced text is a whole statement, so a call can replace it.
 STATEMENTS = [
-    "a grant by wake-up lasts for the whole ttl",
-    "all() forgets an undo that failed",
-    "a cancelled take loses the ack that was sent with it",
-    "a loop whose ack got no reply counts its job as lost",
-    "a job whose worker dies counts as done",
+    "an extension keeps the renewal pauses of the former length",
+    "the fence in a token is trusted",
+    "several values are not computed while the store is away",
+    "a delivery whose ack is unknown is no longer renewed",
 ]
 #: Broken code fails in one of the first histories; the hunt would run all others without need.
 HISTORIES = times(hunt.HISTORIES, 100)
