@@ -75,7 +75,10 @@ def test_what_is_replaced_in_a_script_is_there() -> None:
     files = [one for end in ("sql", "lua") for one in (ROOT / "src").rglob(f"*.{end}")]
     scripts = "\n".join(one.read_text("utf-8") for one in files)
     edits = [
-        (name, edit.new) for name, one in BUGS.items() for edit in one.edits if ".replace(" in edit.new
+        (name, edit.new)
+        for name, one in BUGS.items()
+        for edit in one.edits
+        if ".replace(" in edit.new
     ]
     assert len(edits) > 10
     gone = [(name, old) for name, new in edits for old in replaced(new) if old not in scripts]
