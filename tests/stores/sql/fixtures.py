@@ -78,7 +78,7 @@ def dying(bench: Bench) -> Line:
 
 
 @pytest.fixture
-def by_proxy(bench: Bench, locks: Client, proxy: Proxy, new_client: MakeClient) -> Client:
+def by_proxy(bench: Bench, proxy: Proxy, locks: Client, new_client: MakeClient) -> Client:
     """A client behind the proxy whose connection has prepared the statements of all verbs."""
     client, name = new_client(bench.proxied(proxy)), f"warm:{proxy.port}"
     hold = client.lock(name).acquire()
