@@ -7,7 +7,6 @@ and the rows with one fault; and all of them with ``HOLDFAST_TORTURE=full``.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 
 import pytest
@@ -61,9 +60,8 @@ def test_the_kit_holds_with_the_other_recipes(recipe: str, zookeeper_url: str) -
 #: The rows with one fault. (kazoo ends if one message of a connection is missing.)
 ROWS = [run for run in server.runs(("join", "leave")) if run.trouble and not run.trouble.again]
 ROWS = [run for run in ROWS if "a_lost" not in str(run)]
-#: The requests that enter and leave, of each recipe; and which of the first ones makes the node.
-#: (In a line the first one finds no folder.)
-KINDS = {LINE: (CREATE, DELETE, 2), SIMPLE: (MULTI, MULTI, 1)}
+#: The requests that enter and leave, of each recipe.
+KINDS = {LINE: (CREATE, DELETE), SIMPLE: (MULTI, MULTI)}
 
 
 @pytest.mark.usual(8)
@@ -71,14 +69,13 @@ KINDS = {LINE: (CREATE, DELETE, 2), SIMPLE: (MULTI, MULTI, 1)}
 def test_what_is_lost_on_the_way_leaves_no_node_behind(
     row: server.Run, recipe: str, shared_zookeeper: ZooKeeperServer
 ) -> None:
-    join, leave, makes = KINDS[recipe]
-    enters, seen = of_kind(join, having=b"server-kit"), itertools.count(1)
+    join, leave = KINDS[recipe]
     bench = server.Bench(
         lambda host, port: f"zookeeper://{host}:{port}?session=20&{recipe}",
         shared_zookeeper.host,
         shared_zookeeper.port,
         {
-            "join": lambda message: enters(message) and next(seen) == makes,
+            "join": of_kind(join, having=b"server-kit"),
             "leave": of_kind(leave, having=b"server-kit"),
         },
         ZOOKEEPER,
