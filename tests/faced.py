@@ -87,7 +87,7 @@ class Source:
         return await self.compute()
 
     async def fail(self) -> int:
-        raise LookupError("in vain")
+        raise LookupError("no value")
 
 
 class At:

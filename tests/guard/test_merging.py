@@ -204,7 +204,7 @@ async def test_a_caller_cancelled_when_it_becomes_the_leader_hands_over(aio: At)
         source.begun.set()
         await source.go.wait()
         waiting[0].cancel()
-        raise LookupError("in vain")
+        raise LookupError("no value")
 
     # Given a leader and two waiting callers
     leader = asyncio.create_task(guard.get(fail))

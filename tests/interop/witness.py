@@ -76,7 +76,7 @@ class Record(NamedTuple):
         return cls(sorted(turns, key=lambda turn: turn.held), trouble)
 
     def checked(self) -> Self:
-        """Check that no worker met another one inside, or waited in vain."""
+        """Check that no two workers were inside at once, and that no wait failed."""
         assert self.trouble == [], self.trouble
         with promised("one holder"):
             assert self.overlaps() == [], self.overlaps()

@@ -97,7 +97,7 @@ class Worker:
             hold = self._locks.acquire(name, kind, wait, lease)
             held = time.monotonic()
             if hold is None:
-                trouble.append(f"{who} waited in vain for {held - asked:.3f} s")
+                trouble.append(f"{who} waited without success for {held - asked:.3f} s")
                 continue
             found, handed = _answer(step_in(keys, [who, side, f"{asked:.6f}"]))
             if found:

@@ -85,7 +85,7 @@ def spent(server: PostgresServer, verbs: str) -> tuple[int, int]:
 
 
 def cost(server: PostgresServer, verbs: str, calls: int, work: Callable[[int], object]) -> float:
-    """The mean number of pages that this work reads; it takes at least so many calls."""
+    """The mean number of pages that this work reads; it makes at least ``calls`` calls."""
     took = []
     spent(server, verbs)
     for number in range(SAMPLES):

@@ -86,7 +86,7 @@ def signals() -> Iterator[list[int]]:
 
     def handle(number: int, _: object) -> None:
         came.append(number)
-        if len(came) * EVERY_S > ENOUGH_S:  # or a wait that begins anew each time would never end
+        if len(came) * EVERY_S > ENOUGH_S:  # else an endless wait would never be left
             signal.setitimer(signal.ITIMER_REAL, 0.0)
 
     former = signal.signal(signal.SIGALRM, handle)

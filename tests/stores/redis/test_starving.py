@@ -36,7 +36,7 @@ ASK_AGAIN_S = 1.5
 
 
 def starved(url: str, protocol: int, threads: int, descriptors: int = 0) -> dict[str, int]:
-    """Run the program with so many waiting threads; check that neither hold was lost."""
+    """Run the program with ``threads`` waiting threads; check that neither hold was lost."""
     words = (f"{url}?protocol={protocol}", threads, TTL, SECONDS, descriptors)
     run = subprocess.run(
         [sys.executable, str(PROGRAM), *map(str, words)],

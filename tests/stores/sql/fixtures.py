@@ -99,4 +99,4 @@ def by_proxy(bench: Bench, proxy: Proxy, locks: Client, new_client: MakeClient) 
 
 
 def _fail() -> str:
-    raise LookupError("in vain")
+    raise LookupError("no value")

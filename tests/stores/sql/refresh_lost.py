@@ -18,7 +18,7 @@ TRIES = times(50, 2)
 
 
 def fail() -> str:
-    raise LookupError("in vain")
+    raise LookupError("no value")
 
 
 @RESETS

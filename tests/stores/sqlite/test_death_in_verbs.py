@@ -58,7 +58,7 @@ Verb = Callable[[Client, Any], object]
 
 def fails(client: Client, _: object) -> None:
     def vain() -> str:
-        raise LookupError("in vain")
+        raise LookupError("no value")
 
     with contextlib.suppress(LookupError):
         values(client).get(vain)

@@ -123,7 +123,7 @@ class Bench:
         if self.duties:
             wish, _ = self.dice.choice(self.duties)
             pause = self.dice.choice([0.0, 1.0, 10.0])
-            one = Abandon(wish.entry, wish.id, 5.0, pause, 4 * pause, "in vain")
+            one = Abandon(wish.entry, wish.id, 5.0, pause, 4 * pause, "no value")
             assert self.engine.abandon(one, WITHIN) == self.memory.abandon(one, self.now)
 
     def prolong(self) -> None:

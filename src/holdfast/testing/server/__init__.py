@@ -1,7 +1,7 @@
 """The server kit: proofs for a store whose data is on a server, with faults on its connections.
 
 The conformance kit checks what a store answers. This kit checks what it answers when a request or
-its reply is lost, cut off, or late, and when its server is away, silent or restarted. The author of
+its reply is lost, cut off, or late, and when its server is away or silent. The author of
 a store describes one server as a :class:`Bench`::
 
     @pytest.fixture

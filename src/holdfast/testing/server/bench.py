@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ...aio import AsyncClient
@@ -41,8 +41,6 @@ class Bench:
     secret: str = ""
     #: Seconds after which a claim that nothing renews is gone: the ttl, or the session.
     gone_s: float = TTL_S + 2.0
-    #: Kills the server and starts it again; None: the server is shared, so this isn't tested.
-    restart: Callable[[], None] | None = field(default=None, repr=False)
 
 
 class Floor:

@@ -1,4 +1,4 @@
-"""A server that is away, silent or restarted, and secrets that nothing may show."""
+"""A server that is away or silent, and secrets that nothing may show."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from ...aio import AsyncClient
 from ...errors import ConfigError, StoreUnavailable
 from .. import lag
 from ..faces import now
@@ -16,18 +17,23 @@ from .bench import TTL_S, Floor
 BRIEF_S, MORE_S = 0.5, 1.5
 
 
+async def _fails_in_time(at: Floor, client: AsyncClient) -> None:
+    """Check that an acquire fails soon after its time-out, because the server gives no answer."""
+    begun = now()
+    try:
+        found = await client.lock(at.name, ttl=TTL_S).acquire(timeout=BRIEF_S)
+    except StoreUnavailable:
+        pass
+    else:
+        raise AssertionError(f"the server gives no answer, and acquire() returned {found}")
+    assert now() - begun < BRIEF_S + MORE_S + lag.since(begun)
+
+
 async def a_server_that_is_away_is_an_error_in_time(at: Floor) -> None:
     """Every connection is refused: the error comes in time, and the client works again later."""
     async with at.clients() as (ours, other):
         at.proxy.refuse()
-        begun = now()
-        try:
-            found = await ours.lock(at.name, ttl=TTL_S).acquire(timeout=BRIEF_S)
-        except StoreUnavailable:
-            pass
-        else:
-            raise AssertionError(f"the server is away, and acquire() returned {found}")
-        assert now() - begun < BRIEF_S + MORE_S + lag.since(begun)
+        await _fails_in_time(at, ours)
         at.proxy.heal()
         await at.is_free(ours, at.name, 20.0)
         await at.is_empty(other, at.name)
@@ -37,14 +43,7 @@ async def a_silent_server_costs_a_caller_no_more_than_its_time(at: Floor) -> Non
     """The server takes requests and answers nothing: a caller returns in time, with an error."""
     async with at.clients() as (ours, other):
         at.proxy.hold()
-        begun = now()
-        try:
-            found = await ours.lock(at.name, ttl=TTL_S).acquire(timeout=BRIEF_S)
-        except StoreUnavailable:
-            pass
-        else:
-            raise AssertionError(f"the server is silent, and acquire() returned {found}")
-        assert now() - begun < BRIEF_S + MORE_S + lag.since(begun)
+        await _fails_in_time(at, ours)
         at.proxy.heal()
         await at.is_free(other, at.name, at.bench.gone_s + 5.0)
 
@@ -64,27 +63,6 @@ async def a_hold_is_lost_before_anybody_else_can_hold(at: Floor) -> None:
         rival.check()
         await rival.release()
         await at.is_empty(other, at.name)
-
-
-async def a_restart_lets_no_second_one_in(at: Floor) -> None:
-    """The server is killed and started again: a hold is lost, or no other client holds."""
-    if at.bench.restart is None:
-        return
-    async with at.clients() as (ours, other):
-        hold: Any = await ours.lock(at.name, ttl=TTL_S).acquire(timeout=20)
-        await at.face.outside(at.bench.restart)
-        begun = now()
-        while now() - begun < 2 * TTL_S:
-            try:
-                rival = await other.lock(at.name, ttl=TTL_S).acquire(timeout=0.3)
-            except StoreUnavailable:
-                continue
-            if rival is not None and hold.lost is None:
-                raise PromiseBroken("two hold after a restart of the server")
-            if rival is not None:
-                await rival.release()
-                break
-        await at.is_free(other, f"{at.name}:next", 30.0)
 
 
 async def no_message_shows_the_secret(at: Floor) -> None:
@@ -141,7 +119,6 @@ OPERATIONS: tuple[Callable[[Floor], Awaitable[None]], ...] = (
     a_server_that_is_away_is_an_error_in_time,
     a_silent_server_costs_a_caller_no_more_than_its_time,
     a_hold_is_lost_before_anybody_else_can_hold,
-    a_restart_lets_no_second_one_in,
     no_message_shows_the_secret,
     an_unknown_option_is_named,
 )

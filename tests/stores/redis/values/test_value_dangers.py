@@ -49,7 +49,7 @@ class Source:
 
 
 def fail() -> int:
-    raise LookupError("in vain")
+    raise LookupError("no value")
 
 
 async def compute_of(key: str) -> str:
