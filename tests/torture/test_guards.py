@@ -3,9 +3,14 @@ it."""
 
 from __future__ import annotations
 
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 
 from holdfast.testing.faults import dice
+from holdfast.testing.torture.guard_worker import Source
 from holdfast.testing.torture.guards import Options, run
 from holdfast.url import find
 from tests.queue_stores import Place, open_place
@@ -36,3 +41,15 @@ def test_no_answer_is_older_than_an_invalidation(place: Place) -> None:
     assert figures["reads"] > (5 * seconds if FULL else 0)
     assert figures["changes"] > 0
     assert outcome.strikes
+
+
+def test_the_source_of_the_values_counts_each_change_of_its_threads(tmp_path: Path) -> None:
+    (tmp_path / "versions").write_bytes(b"")
+    source = Source(tmp_path)
+
+    def change(_: int) -> list[int]:
+        return [source.change(tmp_path, 0) for _ in range(300)]
+
+    with ThreadPoolExecutor(8) as threads:
+        versions = sorted(itertools.chain.from_iterable(threads.map(change, range(8))))
+    assert versions == [*range(1, 2401)]

@@ -6,6 +6,7 @@ import fcntl
 import os
 import random
 import struct
+import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +48,7 @@ class Source:
 
     def __init__(self, place: Path) -> None:
         self._fd = os.open(place / "versions", os.O_RDWR)
+        self._alone = threading.Lock()
 
     def read(self, key: int) -> int:
         """Return the version of a key."""
@@ -54,8 +56,11 @@ class Source:
         return int(_RECORD.unpack(data)[0]) if len(data) == _RECORD.size else 0
 
     def change(self, place: Path, key: int) -> int:
-        """Write the next version and return it; a file lock admits one process at a time."""
-        with open(place / f"lock.{key}", "w", encoding="ascii") as lock:
+        """Write the next version and return it, one process and one thread at a time.
+
+        A file lock admits all threads of its process, and the close of any of its files frees it.
+        """
+        with self._alone, open(place / f"lock.{key}", "w", encoding="ascii") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)
             version = self.read(key) + 1
             os.pwrite(self._fd, _RECORD.pack(version), key * _RECORD.size)
