@@ -239,6 +239,7 @@ class LoopPort(Exchange[LoopLink]):
         """End the connections without the loop, which no longer runs."""
         self._closed = True
         self._ending.abandon()
+        self._lost.abandon()
         while self._idle:
             self._idle.pop().sever()
 

@@ -42,6 +42,10 @@ class Lost:
             look.register(self._twin, READ)
         return bool(look.poll(0))
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._twin.close()
+
     def end(self) -> None:
         """Report that the request has ended. The session counts until it has ended, too."""
         self._over(Ending(self._twin))
@@ -81,6 +85,11 @@ class Graveyard(list[Lost]):
         """Remove the stubborn connections: their sessions were killed, or the server is gone."""
         for one in list(self.stubborn()):
             self._remove(one)
+
+    def abandon(self) -> None:
+        """Close all connections, and report nothing: the event loop no longer runs."""
+        while self:
+            self.pop().close()
 
     def _remove(self, one: Lost) -> None:
         with contextlib.suppress(ValueError):  # another thread was first
