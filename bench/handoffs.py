@@ -73,7 +73,7 @@ def svg(events: Sequence[Event]) -> str:
         for scene in group:
             lines += _panel(scene, names, left, _TOP + band * row, scale)
             left += (scene.end - scene.start) * scale + _GAP
-    title = f"{len(names)} processes, one lock: who held it, who waited"
+    title = f"{len(names)} processes contend for one lock: its holder and its waiters over time"
     return framed(title, _facts(parts, events), _TOP + 2 * band, lines, STYLE)
 
 
@@ -82,8 +82,8 @@ def _facts(parts: Sequence[Scene], events: Sequence[Event]) -> str:
     after = {e.what: min((s for s in starts if s >= e.at), default=e.at) - e.at for e in events}
     passed, killed, expired = median(parts[0].hand_offs()), after[What.KILLED], after[What.EXPIRED]
     return (
-        f"Measured: from one holder to the next: {ms(passed)} (median), after kill -9: "
-        f"{ms(killed)}, after the end of a lease: {ms(expired)}"
+        f"Until the next process holds: {ms(passed)} after a release (median), {ms(killed)} after "
+        f"kill -9, {ms(expired)} after the end of a lease"
     )
 
 
@@ -141,6 +141,8 @@ def _legend() -> Iterator[str]:
         yield f'<rect class="{kind}" {at} width="26" height="{thick}"/>'
         yield f'<text x="{x + 32:.0f}" y="{y + 4}">{STATES[state]}</text>'
         x += 50 + 6.4 * len(STATES[state])
+    yield f'<path class="span us baton" d="M{x + 13:.0f} {y - 8}v16"/>'
+    yield f'<text x="{x + 24:.0f}" y="{y + 4}">the next holder</text>'
 
 
 if __name__ == "__main__":

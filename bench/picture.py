@@ -8,7 +8,7 @@ magnitude. So there are no bars: their lengths would mislead. One file serves li
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
@@ -54,8 +54,6 @@ class Question(NamedTuple):
     hint: str
     unit: str
     ratio: str
-    #: True if the inverse of the ratio is shown.
-    inverse: bool = False
 
 
 class Picture(NamedTuple):
@@ -67,46 +65,50 @@ class Picture(NamedTuple):
 
 
 _PAIR = Question(
-    "uncontended", "pair", "Acquire and release, no contention", "less is better",
+    "uncontended", "pair", "Time of an acquire and a release, without contention", "less is better",
     "µs", "\u00d7 the time of {}",
 )  # fmt: skip
 _HANDOFF = Question(
-    "handoff-idle", "p50", "A process waits: from release() there to acquire() here",
-    "median, less is better", "µs", "\u00d7 as fast as {}", True,
+    "handoff-idle", "p50", "Hand-off: from the release until the waiting process holds",
+    "median, less is better", "µs", "\u00d7 the time of {}",
 )  # fmt: skip
-_SLOWER = _HANDOFF._replace(ratio="\u00d7 the time of {}", inverse=False)
 _CHANGES = Question(
-    "contention-8", "changes", "8 processes on one name: changes of owner per second",
+    "contention-8", "changes", "8 processes contend for one name: changes of holder per second",
     "more is better", "/s", "\u00d7 those of {}",
 )  # fmt: skip
 _TASKS = Question(
-    "tasks-1000", "rate", "1,000 tasks of one process, a name for each: locks per second",
+    "tasks-1000", "rate", "1,000 tasks in one process, each with its own name: locks per second",
     "more is better", "/s", "\u00d7 those of {}",
 )  # fmt: skip
 
+#: The line below the questions.
+_KEY = "Scales are logarithmic; the line through a dot spans the quartiles of the rounds."
+#: Labels of rows without a lock contain one of these.
+_FLOORS = ("bare", "INSERT", "NOTIFY", "create and delete")
+
 PICTURES = {
     "embedded": Picture(
-        "What a lock costs with nothing running",
+        "What a lock costs without a server",
         "the bare system call: no order, no lease, no time-out, no fence",
         (_PAIR, _HANDOFF, _CHANGES),
     ),
     "redis": Picture(
-        "What a lock costs with a Redis",
-        "bare commands, ready bytes: no order, no renewal, no time-out, no fence",
-        (_PAIR, _SLOWER, _CHANGES, _TASKS),
+        "What a lock costs on Redis",
+        "bare commands: no order, no renewal, no time-out, no fence",
+        (_PAIR, _HANDOFF, _CHANGES, _TASKS),
     ),
     "zookeeper": Picture(
-        "What a lock costs with a ZooKeeper",
+        "What a lock costs on ZooKeeper",
         "bare nodes: no order, no fence, no report of a loss",
         (_PAIR, _HANDOFF, _CHANGES),
     ),
     "postgres": Picture(
-        "What a lock costs with a PostgreSQL",
+        "What a lock costs on PostgreSQL",
         "bare statements: no order, no lease, no time-out, no fence",
-        (_PAIR, _SLOWER, _CHANGES),
+        (_PAIR, _HANDOFF, _CHANGES),
     ),
     "mysql": Picture(
-        "What a lock costs with a MariaDB",
+        "What a lock costs on MariaDB",
         "bare statements: no order, no lease, no time-out, no fence",
         (_PAIR, _CHANGES),
     ),
@@ -121,12 +123,14 @@ def svg(arena: str, results: Mapping[str, Result], about: Mapping[str, Any]) -> 
     for question, result in parts:
         tops.append(height)
         height += _HEAD + _LANE * len(_rows(question, result)) + _AXIS + _GAP
-    height += 20
-    lines = [*_legend(82, shows.floor)]
+    height += 38
+    kinds = {_kind(row.label) for one in parts for row, _ in _rows(*one)}
+    lines = [*_legend(82, shows.floor, kinds)]
     for (question, result), top in zip(parts, tops, strict=True):
         lines += _drawn(question, result, top)
     versions = ", ".join(f"{name} {one}" for name, one in about["versions"].items())
-    lines.append(f'<text class="soft" x="24" y="{height - 16:.0f}">{escape(versions)}</text>')
+    for text, below in ((_KEY, 34), (versions, 16)):
+        lines.append(f'<text class="soft" x="24" y="{height - below:.0f}">{escape(text)}</text>')
     return framed(shows.title, str(about["machine"]), height, lines)
 
 
@@ -143,13 +147,22 @@ def framed(title: str, facts: str, height: float, lines: Iterable[str], style: s
     return "\n".join([*whole, *lines, "</svg>", ""])
 
 
-def _legend(y: float, floor: str) -> Iterator[str]:
+def _kind(label: str) -> str:
+    """Return the class of a dot in the style sheet."""
+    if label.startswith("holdfast"):
+        return "us"
+    return "floor" if any(one in label for one in _FLOORS) else ""
+
+
+def _legend(y: float, floor: str, kinds: Container[str]) -> Iterator[str]:
     x = 30.0
     for kind, words in (
         ("us", "holdfast"),
         ("", "others"),
         ("floor", floor),
     ):
+        if kind not in kinds:
+            continue
         yield f'<circle class="dot {kind}" cx="{x:.0f}" cy="{y}" r="5"/>'
         yield f'<text class="soft" x="{x + 10:.0f}" y="{y + 4.5}">{words}</text>'
         x += 30 + 7 * len(words)
@@ -189,7 +202,7 @@ def _lane(
     question: Question, result: Result, row: Row, figure: Figure, y: float, ends: tuple[int, int]
 ) -> Iterator[str]:
     """Yield the row of a contender: its name, its dot, its figure, its ratio."""
-    kind = "us" if row.label.startswith("holdfast") else "floor" if "bare" in row.label else ""
+    kind = _kind(row.label)
     ours = " ours" if kind == "us" else ""
     base = y + 4.5
     name = escape(_plain(row.label))
@@ -215,9 +228,7 @@ def _ratio(question: Question, result: Result, row: Row, figure: Figure) -> str:
         return "the reference"
     if figure.compared is None or not figure.compared.median:
         return ""
-    ratio = figure.compared.median
-    value = 1 / ratio if question.inverse else ratio
-    return f"{_short(value)} {question.ratio.format(_who(result.reference))}"
+    return f"{_short(figure.compared.median)} {question.ratio.format(_who(result.reference))}"
 
 
 def _who(label: str) -> str:
