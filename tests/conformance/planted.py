@@ -126,6 +126,12 @@ class Resurrects(Lines):
             return Held(renewal.ticket, renewal.ttl), pokes
         return answer, pokes
 
+    def change(self, change: Change, now: float) -> Answers:
+        answer, pokes = super().change(change, now)
+        if isinstance(answer, Gone) and answer.reason is Loss.EXPIRED:
+            return Held(change.ticket, change.ttl), pokes
+        return answer, pokes
+
 
 class NeverExpires(Lines):
     def _enter(self, line: Line, claim: Claim, now: float, held: bool, address: Any) -> Joined:

@@ -170,8 +170,8 @@ class Twins:
             theirs, self.pokes = self.lines.change(change, self.now)
             ours = self.ask("change", change._replace(ticket=hint))
             self.same(("change", claim, ticket, ttl, new_id), theirs, ours, claim.spec.name)
-        if new_id and isinstance(theirs, Held):
-            self.known.append((Claim(new_id, claim.spec), ticket))
+            if new_id and isinstance(theirs, Held):
+                self.known.append((Claim(new_id, claim.spec), ticket))
 
     def leave(self) -> None:
         left, ticket = self.pick()

@@ -39,7 +39,7 @@ LONG_S = 55.0 if OF > 1 else 600.0
 EXPECTED = (StoreUnavailable, LockLost, NotHeld, asyncio.CancelledError, KeyboardInterrupt)
 #: The verbs of a contract whose requests fail, by the subject of the play.
 VERBS = {
-    "locks": ("join", "renew", "turn", "leave"),
+    "locks": ("join", "renew", "leave"),
     "several": ("join_free", "join", "leave", "leave_all"),
     "queues": ("put", "take", "extend", "settle"),
     "handover": ("change", "leave"),

@@ -156,7 +156,9 @@ class Engine(Entry):
         """Renew one claim of a batch in the database; its error doesn't affect the others."""
         claim, ticket, ttl, weight = renewal
         held = None if weight else self._renew_held(files, claim, ticket, ttl, now)
-        return held or self._by_itself(files, self._lines.renew, renewal, now)
+        if held is not None:
+            return held
+        return self._by_itself(files, self._lines.renew, renewal, now)
 
     def _renew_held(
         self, files: Files, claim: Claim, ticket: int, ttl: float, now: float

@@ -48,7 +48,7 @@ async def a_renewal_grants_nothing_to_a_claim_that_waits(at: Arena) -> None:
     assert not await at.holders()
 
 
-@case("lock", "semaphore", needs=["visible_line", "own_expiry", "fences"], promise=True)
+@case("lock", "semaphore", needs=["visible_line", "own_expiry"], promise=True)
 async def one_claim_is_answered_by_its_line_whichever_client_asks(at: Arena) -> None:
     # Given a claim that waits, and whose id two clients know
     hold = await at.lock(ttl=20.0).acquire()
