@@ -13,7 +13,7 @@ from typing import Any
 
 import redis
 
-from holdfast.core.model import Claim, Keep, Kind, Leave, Spec
+from holdfast.core.model import Claim, Kind, Leave, Renewal, Spec
 from holdfast.stores.redis.keys import BUCKETS, guard_of
 from holdfast.stores.redis.library import SCRIPTS, load_command, packed
 from holdfast.stores.redis.scripts import Call, Requests, ending
@@ -24,12 +24,12 @@ REFERENCE = "compare and delete"
 LABELS = (
     REFERENCE,
     "join",
-    "keep, of a batch",
+    "renewal, of a batch",
     "try, refused",
     "leave",
     "join, the first to wait",
     "join, behind a line",
-    "keep of a waiter",
+    "turn of a waiter",
     "leave, serving the next",
 )
 COMPARE_AND_DELETE = (
@@ -110,15 +110,15 @@ def a_round(server: Server, names: Sequence[str]) -> Round:
     yield REFERENCE, 1, server.timed(deletes)
     one, two, three = claims(), claims(), claims()
     yield "join", 1, of([ask.join(c, True) for c in one])
-    batches, _ = ask.batches([Keep(c, 0, 30.0) for c in one], range(len(one)), by_bucket=False)
+    batches, _ = ask.batches([Renewal(c, 0, 30.0) for c in one], range(len(one)), by_bucket=False)
     batch = len(one) / len(batches)
-    yield "keep, of a batch", batch, of([each.call for each in batches])
+    yield "renewal, of a batch", batch, of([each.call for each in batches])
     yield "try, refused", 1, of([ask.join(c, False) for c in two])
     yield "leave", 1, of(leaves(one))
     of([ask.join(c, True) for c in one])
     yield "join, the first to wait", 1, of([ask.join(c, True) for c in two])
     yield "join, behind a line", 1, of([ask.join(c, True) for c in three])
-    yield "keep of a waiter", 1, of([ask.stand(Keep(c, 0, 30.0)) for c in three])
+    yield "turn of a waiter", 1, of([ask.turn(c) for c in three])
     yield "leave, serving the next", 1, of(leaves(one))
     of(leaves(two))
     of(leaves(three))

@@ -9,23 +9,24 @@ from typing import Any
 
 from holdfast.core.model import (
     Capabilities,
+    Change,
     Claim,
     Gone,
     Held,
     Joined,
-    Keep,
     Leave,
     LineRecord,
     Loss,
     Mismatch,
     Refused,
+    Renewal,
     Standing,
 )
 from holdfast.core.ports import Store
 from holdfast.stores.memory import CAPABILITIES
 from holdfast.stores.memory.aio import AioPort
 from holdfast.stores.memory.blocking import BlockingPort, space
-from holdfast.stores.memory.line import Line, Lines, Poke, Row
+from holdfast.stores.memory.line import Line, Lines, Poke
 from holdfast.stores.memory.store import MemoryStore
 from holdfast.url import StoreURL
 
@@ -119,10 +120,16 @@ class FreesWhoeverHolds(Lines):
 
 
 class Resurrects(Lines):
-    def keep(self, keep: Keep, now: float, address: Any = None) -> Answers:
-        answer, pokes = super().keep(keep, now, address)
+    def renew(self, renewal: Renewal, now: float) -> Answers:
+        answer, pokes = super().renew(renewal, now)
         if isinstance(answer, Gone) and answer.reason is Loss.EXPIRED:
-            return Held(keep.ticket, keep.ttl), pokes
+            return Held(renewal.ticket, renewal.ttl), pokes
+        return answer, pokes
+
+    def change(self, change: Change, now: float) -> Answers:
+        answer, pokes = super().change(change, now)
+        if isinstance(answer, Gone) and answer.reason is Loss.EXPIRED:
+            return Held(change.ticket, change.ttl), pokes
         return answer, pokes
 
 
@@ -156,16 +163,18 @@ class BreaksTheNextOneToo(Lines):
 
 
 class AdoptsTwice(Lines):
-    def _change(self, line: Line, row: Row, keep: Keep) -> None:
-        cid = row.id
-        super()._change(line, row, keep)
-        if keep.new_id:
-            line.held[cid] = row
+    def change(self, change: Change, now: float) -> Answers:
+        claim = change.claim
+        line, row = self._row(claim.spec.name, claim.id)
+        answer = super().change(change, now)
+        if line is not None and row is not None and row.held:
+            line.held[claim.id] = row
+        return answer
 
 
 class KeepsTheWeight(Lines):
-    def _change(self, line: Line, row: Row, keep: Keep) -> None:
-        super()._change(line, row, keep._replace(weight=0))
+    def renew(self, renewal: Renewal, now: float) -> Answers:
+        return super().renew(renewal._replace(weight=0), now)
 
 
 class ForgetsTheFormerCapacity(Lines):
@@ -225,11 +234,21 @@ class SaysThatItWasThere(Lines):
 
 
 class ForgetsWaiters(Lines):
-    def keep(self, keep: Keep, now: float, address: Any = None) -> Answers:
-        line = self.lines.get(keep.claim.spec.name)
+    def turn(self, claim: Claim, now: float, address: Any = None) -> Answers:
+        line = self.lines.get(claim.spec.name)
         if line is not None:
-            line.waiting.pop(keep.claim.id, None)
-        return super().keep(keep, now, address)
+            line.waiting.pop(claim.id, None)
+        return super().turn(claim, now, address)
+
+
+class GrantsByRenewal(Lines):
+    """The renewal of a claim that waits keeps its place, and grants it if it is next."""
+
+    def renew(self, renewal: Renewal, now: float) -> Answers:
+        _, row = self._row(renewal.claim.spec.name, renewal.claim.id)
+        if row is not None and not row.held:
+            return self.turn(renewal.claim, now)
+        return super().renew(renewal, now)
 
 
 class LosesTheMeta(Lines):
@@ -242,8 +261,8 @@ class LosesTheMeta(Lines):
 
 
 class FailsABatchTogether(MemoryStore):
-    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        answers = await super().keep(keeps, within)
+    async def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
+        answers = await super().renew(renewals, within)
         gone = next((one for one in answers if isinstance(one, Gone)), None)
         return [gone] * len(answers) if gone is not None else answers
 
@@ -272,6 +291,15 @@ class LengthensWhoIsAsked(AtARefusal):
         for row in self.lines[claim.spec.name].held.values():
             row.expires += 10.0
         return None
+
+
+class TurnsWhereItJoined(MemoryStore):
+    """A waiter is known only to the client that joined it."""
+
+    async def turn(self, claim: Claim, ticket: int, within: float) -> Standing:
+        if claim.id not in self._boxes:
+            return Gone(Loss.EXPIRED)
+        return await super().turn(claim, ticket, within)
 
 
 #: A store with a fault -> the primitive and the case with which the kit must find the fault.
@@ -305,6 +333,8 @@ FAULTS: dict[type[Any], str] = {
     UndoesWhateverLooksAlike: "lock-a_try_on_a_busy_name_changes_nothing_for_the_holder",
     RefusesAndShortens: "lock-a_try_on_a_busy_name_changes_nothing_for_the_holder",
     LengthensWhoIsAsked: "lock-a_try_on_a_busy_name_changes_nothing_for_the_holder",
+    GrantsByRenewal: "lock-a_renewal_grants_nothing_to_a_claim_that_waits",
+    TurnsWhereItJoined: "lock-one_claim_is_answered_by_its_line_whichever_client_asks",
     FailsABatchTogether: "lock-a_callback_that_raises_harms_nobody",
 }
 

@@ -20,7 +20,17 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.core.model import Capabilities, Claim, Granted, Held, Joined, Keep, Leave, Waiting
+from holdfast.core.model import (
+    Capabilities,
+    Change,
+    Claim,
+    Granted,
+    Held,
+    Joined,
+    Leave,
+    Renewal,
+    Waiting,
+)
 from holdfast.errors import StoreUnavailable
 from holdfast.stores.memory.line import Lines
 from holdfast.url import BUILTIN, StoreURL
@@ -60,8 +70,10 @@ class Server(socketserver.ThreadingTCPServer):
                 if self.fault == FAULTS[3] and claim.spec.name not in lines.lines:
                     lines.next_ticket = 7
                 return lines.join(claim, args[1], now)[0]
-            if verb == "keep":
-                return [lines.keep(keep, now)[0] for keep in args[0]]
+            if verb == "renew":
+                return [lines.renew(one, now)[0] for one in args[0]]
+            if verb == "turn":
+                return lines.turn(args[0], now)[0]
             if verb == "leave":
                 leave: Leave = args[0]
                 if self.fault == FAULTS[1]:
@@ -87,7 +99,7 @@ class ToyStore:
     """The store: one request at a time on one connection; a subclass opens and asks."""
 
     capabilities = CAPABILITIES
-    keep_batch, patience = 100, 4.0
+    batch_max, patience = 100, 4.0
     watch_every = lease_max = math.inf
     fault = ""
 
@@ -101,8 +113,14 @@ class ToyStore:
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
         return await self.ask(within, "join", claim, wait)
 
-    async def keep(self, keeps: Sequence[Keep], within: float) -> Any:
-        return await self.ask(within, "keep", list(keeps))
+    async def renew(self, renewals: Sequence[Renewal], within: float) -> Any:
+        return await self.ask(within, "renew", list(renewals))
+
+    async def turn(self, claim: Claim, ticket: int, within: float) -> Any:
+        return await self.ask(within, "turn", claim, ticket)
+
+    async def change(self, change: Change, within: float) -> Any:
+        return await self.ask(within, "change", change)
 
     async def leave(self, leave: Leave, within: float) -> bool:
         try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast import StoreUnavailable
-from holdfast.core.model import Claim, Joined, Keep, Leave, Standing
+from holdfast.core.model import Change, Claim, Joined, Leave, Renewal, Standing
 
 
 class Flaky:
@@ -21,7 +21,7 @@ class Flaky:
         #: Verbs whose requests arrive, but whose replies are lost.
         self.mute: set[str] = set()
         #: Called with each batch of keeps before it is sent.
-        self.before_keep: Callable[[Sequence[Keep]], object] = lambda keeps: None
+        self.before_renew: Callable[[Sequence[Renewal]], object] = lambda renewals: None
         #: Names whose claims fail in a batch, while the other claims are renewed.
         self.broken: set[str] = set()
 
@@ -41,7 +41,8 @@ class Flaky:
 
     def cut(self) -> None:
         """Lose every request."""
-        self.down = {"join", "join_free", "keep", "leave", "leave_all", "break_", "inspect"}
+        self.down = {"join", "join_free", "renew", "turn", "change"}
+        self.down |= {"leave", "leave_all", "break_", "inspect"}
 
     def mend(self) -> None:
         """Remove all faults except the names in ``broken``."""
@@ -68,13 +69,19 @@ class Flaky:
     async def join_free(self, claims: Sequence[Claim], within: float) -> Any:
         return await self._ask("join_free", claims, within)
 
-    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        self.before_keep(keeps)
-        answers = await self._ask("keep", keeps, within)
+    async def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
+        self.before_renew(renewals)
+        answers = await self._ask("renew", renewals, within)
         return [
-            OSError("planted") if keep.claim.spec.name in self.broken else answer
-            for keep, answer in zip(keeps, answers, strict=True)
+            OSError("planted") if one.claim.spec.name in self.broken else answer
+            for one, answer in zip(renewals, answers, strict=True)
         ]
+
+    async def turn(self, claim: Claim, ticket: int, within: float) -> Any:
+        return await self._ask("turn", claim, ticket, within)
+
+    async def change(self, change: Change, within: float) -> Any:
+        return await self._ask("change", change, within)
 
     async def leave(self, leave: Leave, within: float) -> bool:
         return await self._ask("leave", leave, within)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Client, ConfigError, StoreUnavailable
-from holdfast.core.model import Claim, Granted, Held, Joined, Keep, Leave, Waiting
+from holdfast.core.model import Claim, Granted, Held, Joined, Leave, Renewal, Waiting
 from holdfast.core.plain import visible
 from holdfast.runtime.blocking import boottime
 from holdfast.stores.memory import line
@@ -52,13 +52,13 @@ def test_an_outage_shorter_than_the_waiter_ttl_costs_no_place_in_line(
     waiting.start()
     until(lambda: locks.inspect("x")[0].waiters, "it waits")
     behind_us = contend("x")
-    store.down = {"keep"}
+    store.down = {"turn"}
     time.sleep(1.3)  # it asks without success once or twice meanwhile
     store.mend()
     rival.leave()
     waiting.join(5)
     assert not waiting.is_alive()
-    assert store.calls["keep"] >= 2
+    assert store.calls["turn"] >= 2
     assert behind_us.holding
 
 
@@ -159,7 +159,7 @@ def test_a_lease_is_valid_for_at_most_its_ttl_whatever_the_store_returns(
 
         setattr(store.store, verb, longer)
 
-    for verb in ("join", "join_free", "keep"):
+    for verb in ("join", "join_free", "renew", "change"):
         lengthen(verb)
     with locks.lock("x", ttl=30, auto_renew=False) as hold:
         assert hold.remaining() <= 30
@@ -196,25 +196,32 @@ def test_secrets_never_show(
     caplog.set_level(0)
     ids: set[str] = set()
     shown: list[str] = []
-    join, keep = store.join, store.store.keep
+    join, renew, change = store.join, store.store.renew, store.store.change
 
     async def note_join(claim: Claim, wait: bool, within: float) -> Joined:
         ids.add(claim.id)
         shown.extend([repr(claim), str(claim), f"{claim}", repr(Leave("x", claim.id, 7))])
         return await join(claim, wait, within)
 
-    async def note_keep(keeps: Any, within: float) -> Any:
-        ids.update(one.new_id for one in keeps if one.new_id)
-        shown.extend(map(repr, keeps))
-        return await keep(keeps, within)
+    async def note_renew(renewals: Any, within: float) -> Any:
+        shown.extend(map(repr, renewals))
+        return await renew(renewals, within)
 
-    store.join, store.store.keep = note_join, note_keep
+    async def note_change(request: Any, within: float) -> Any:
+        ids.add(request.new_id or request.claim.id)
+        shown.append(repr(request))
+        return await change(request, within)
+
+    store.join, store.store.renew, store.store.change = note_join, note_renew, note_change
     # When
     hold = locks.lock("x").acquire()
     token = hold.detach()
     mine = locks.adopt(token)
     shown += [repr(mine), str(mine), repr(hold), repr(locks), repr(locks.lock("x"))]
-    shown += [repr(locks.inspect("x")), repr(Keep(Claim("s" * 32, mine._lease.claim.spec), 1, 1.0))]
+    shown += [
+        repr(locks.inspect("x")),
+        repr(Renewal(Claim("s" * 32, mine._lease.claim.spec), 1, 1.0)),
+    ]
     for act in (lambda: locks.adopt(token), lambda: locks.lock("x", timeout=0).__enter__()):
         with pytest.raises(Exception) as failed:  # whatever it says
             act()

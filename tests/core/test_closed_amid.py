@@ -203,7 +203,7 @@ GETS = {
         ),
     ),
     "adopt": Case(
-        "keep",
+        "change",
         after_pause(lambda amid: amid.ours.adopt(amid.made)),
         _next_hold,
         lambda ours, other: _acquires(other).detach(),

@@ -99,7 +99,7 @@ def test_a_hold_that_was_lost_before_its_body_ended_still_raises(
 ) -> None:
     lock = locks.lock("x")
     lock.__enter__()
-    store.down = {"keep", "leave"}
+    store.down = {"renew", "turn", "leave"}
     lock_clock._space.skew += 31
     with pytest.raises(LockLost):
         lock.__exit__(None, None, None)
@@ -145,13 +145,13 @@ async def test_a_release_during_an_extension_is_no_loss(space: str) -> None:
     async with AsyncClient(space) as client:
         store = behind(client, Held)
         hold = await client.lock("x").acquire()
-        gone, keep = asyncio.Event(), store.store.keep
+        gone, renew = asyncio.Event(), store.store.renew
 
         async def late(*given: Any) -> Any:
             await gone.wait()
-            return await keep(*given)
+            return await renew(*given)
 
-        store.store.keep = late
+        store.store.renew = late
         longer = asyncio.create_task(hold.extend(60))
         await asyncio.sleep(0)
         release = asyncio.create_task(hold.release())
@@ -204,10 +204,10 @@ def test_an_adoption_whose_answer_is_lost_leaves_nothing(
     locks: Client, lock_clock: TestClock
 ) -> None:
     class Exchanged(Flaky):
-        async def keep(self, keeps: Any, within: float) -> Any:
-            if keeps[0].new_id:
-                self.mute.add("keep")
-            return await super().keep(keeps, within)
+        async def change(self, change: Any, within: float) -> Any:
+            if change.new_id:
+                self.mute.add("change")
+            return await super().change(change, within)
 
     token = locks.lock("x", ttl=300).acquire().detach()
     store = behind(locks, Exchanged)
@@ -221,11 +221,11 @@ def test_an_adoption_whose_answer_is_lost_leaves_nothing(
 @bounded
 async def test_an_adoption_interrupted_by_a_close_leaves_nothing(space: str) -> None:
     class Stopped(Flaky):
-        async def keep(self, keeps: Any, within: float) -> Any:
-            answers = await super().keep(keeps, within)
-            if keeps[0].new_id:
+        async def change(self, change: Any, within: float) -> Any:
+            answer = await super().change(change, within)
+            if change.new_id:
                 await asyncio.sleep(60)
-            return answers
+            return answer
 
     async with AsyncClient(space) as client:
         token = await (await client.lock("x", ttl=300).acquire()).detach()

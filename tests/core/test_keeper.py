@@ -25,7 +25,7 @@ def test_holds_of_many_lengths_are_each_renewed_at_their_own_pace(
     locks: Client, lock_clock: TestClock, store: Flaky
 ) -> None:
     kept: list[str] = []
-    store.before_keep = lambda keeps: kept.extend(keep.claim.spec.name for keep in keeps)
+    store.before_renew = lambda renewals: kept.extend(one.claim.spec.name for one in renewals)
     ttls = [3, 6, 12, 30, 60]
     holds = [locks.lock(f"{ttl}", ttl=ttl).acquire() for ttl in ttls]
     lock_clock.advance(61)
@@ -53,7 +53,7 @@ def test_an_outage_shorter_than_the_lease_loses_nothing(
 ) -> None:
     with locks.lock("x", ttl=30) as hold:
         lock_clock.advance(25)  # renewed at 10 and 20
-        store.down = {"keep"}
+        store.down = {"renew"}
         lock_clock.jump(10)
         until(lambda: hold.state is State.JEOPARDY, "a renewal has failed")
         hold.check()
@@ -112,7 +112,7 @@ def test_a_renewal_that_is_answered_too_late_brings_nothing_back(
         lock_clock._space.skew += 25.0
         seen.append(hold.lost)
 
-    store.before_keep = be_slow
+    store.before_renew = be_slow
     lock_clock.jump(10.5)
     until(lambda: hold.lost, "it is lost")
     assert seen == [Loss.EXPIRED]
@@ -125,7 +125,7 @@ def test_a_release_during_a_renewal_is_no_loss(
     told: list[Any] = []
     hold = locks.lock("x", ttl=30, on_lost=lambda *news: told.append(news)).acquire()
     answers: list[bool] = []
-    store.before_keep = lambda keeps: answers.append(hold.release())
+    store.before_renew = lambda renewals: answers.append(hold.release())
     lock_clock.jump(10.5)
     until(lambda: answers, "it is renewed and released")
     lock_clock.advance(40)
@@ -138,7 +138,7 @@ def test_a_failed_change_leaves_the_hold_unchanged(
 ) -> None:
     hold = locks.rwlock("x", ttl=30).write.acquire()
     weight = hold.weight
-    store.down = {"keep"}
+    store.down = {"renew", "change"}
     with pytest.raises(StoreUnavailable):
         hold.extend(60) if act == "extend" else getattr(hold, act)()
     store.mend()

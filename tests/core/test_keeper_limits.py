@@ -167,7 +167,7 @@ async def test_a_renewer_cancelled_during_a_renewal_continues_it() -> None:
                 struck.append(True)
                 raise asyncio.CancelledError
 
-        behind(client).before_keep = strike
+        behind(client).before_renew = strike
         async with client.lock("x", ttl=3.2) as hold:
             before = hold._lease.deadline
             while hold._lease.deadline == before:
@@ -179,7 +179,7 @@ async def test_a_renewer_cancelled_during_a_renewal_continues_it() -> None:
 def test_closing_during_a_renewal_leaves_no_name_occupied(two: tuple[Client, Client]) -> None:
     asked, go = threading.Event(), threading.Event()
     client, other = two
-    behind(client).before_keep = lambda keeps: (asked.set(), go.wait(20))
+    behind(client).before_renew = lambda renewals: (asked.set(), go.wait(20))
     hold = client.lock("x", ttl=3.2).acquire()
     assert asked.wait(20)
     try:

@@ -42,11 +42,11 @@ def test_while_something_is_kept_the_store_is_looked_at_and_again_soon_after_a_f
         store.looks, store.silent = 0, True
         lock_clock.advance(4)
         assert store.looks >= 5
-        assert store.calls["keep"] == 0
+        assert store.calls["renew"] == 0
         # And the loss that the repeated check finds is still handled in time
         store.silent, store.news = False, True
         lock_clock.advance(0.6)
-        assert store.calls["keep"] == 1
+        assert store.calls["renew"] == 1
         hold.check()
     lock_clock.advance(20)
     looks = store.looks
@@ -60,7 +60,7 @@ def test_when_it_has_lost_something_all_is_renewed_at_once(
     holds = [locks.lock(f"{n}", ttl=ttl).acquire() for n, ttl in enumerate((30, 60, 60, 300))]
     fixed = locks.lock("fixed", ttl=60, auto_renew=False).acquire()
     renewed: set[str] = set()
-    store.before_keep = lambda keeps: renewed.update(keep.claim.spec.name for keep in keeps)
+    store.before_renew = lambda renewals: renewed.update(one.claim.spec.name for one in renewals)
     lock_clock.advance(1)
     store.news = True
     lock_clock.advance(2.5)

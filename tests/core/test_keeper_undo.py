@@ -78,7 +78,7 @@ def test_a_claim_left_by_an_unconfirmed_longer_lease_is_withdrawn(
 ) -> None:
     # Given a hold whose extension arrived without a reply: the store keeps it for 300 s
     hold = locks.lock("x", ttl=2).acquire()
-    store.mute = {"keep"}
+    store.mute = {"renew"}
     with pytest.raises(StoreUnavailable):
         hold.extend(300)
     # When it is lost because the store is away for longer than the lease that the client has seen
@@ -92,7 +92,7 @@ def test_what_a_renewal_left_that_overtook_a_shorter_lease_is_withdrawn(
     # Given a hold with a shortened lease, and an older renewal of full length that arrived later
     hold = locks.lock("x", ttl=300).acquire()
     hold.extend(2)
-    run_sync(store.store.keep([hold._lease.keep(lock_clock.now(), 300)], 1))
+    run_sync(store.store.renew([hold._lease.renewal(lock_clock.now(), 300)], 1))
     # When it is lost because the store is away for longer than the shorter lease
     # Then the claim is withdrawn when the store is back
     assert is_free_after_a_loss(hold, locks, lock_clock, store)

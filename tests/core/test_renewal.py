@@ -17,8 +17,8 @@ def lease(max_hold: float) -> Lease:
 @pytest.mark.parametrize("granted", [15.0, 14.0])
 def test_max_hold_is_reported_although_the_store_grants_a_bit_less(granted: float) -> None:
     one = lease(max_hold=40.0)
-    assert one.prolonged(105.0, deadline(105.0, one.keep(105.0).ttl), 105.1)
-    assert one.keep(125.0).ttl == 15.0
+    assert one.prolonged(105.0, deadline(105.0, one.renewal(105.0).ttl), 105.1)
+    assert one.renewal(125.0).ttl == 15.0
     assert one.prolonged(125.0, deadline(125.0, granted), 125.1)
     assert one.deadline < 140.0
     assert one.loss(one.deadline - 0.1) is None
@@ -27,9 +27,9 @@ def test_max_hold_is_reported_although_the_store_grants_a_bit_less(granted: floa
 
 def test_what_is_lost_before_max_hold_is_lost_for_another_reason() -> None:
     late = lease(max_hold=60.0)
-    late.keep(110.0)
+    late.renewal(110.0)
     assert late.loss(130.0) is Loss.EXPIRED
     silent = lease(max_hold=40.0)
-    silent.keep(125.0)
+    silent.renewal(125.0)
     silent.failures = 1
     assert silent.loss(130.0) is Loss.UNREACHABLE

@@ -21,7 +21,7 @@ def test_an_extension_to_less_whose_reply_is_lost_is_believed_to_have_counted(
 ) -> None:
     # Given a hold, and a store whose next reply is lost
     hold = locks.lock("x", ttl=60, auto_renew=renewed).acquire()
-    store.mute = {"keep"}
+    store.mute = {"renew"}
     # When it is extended to a shorter time
     with pytest.raises(StoreUnavailable):
         hold.extend(6)
@@ -30,9 +30,9 @@ def test_an_extension_to_less_whose_reply_is_lost_is_believed_to_have_counted(
     assert hold.ttl == 6
     assert 5 < hold.remaining() < 6
     # And if it is renewed, the renewals follow the pace of the shorter lease
-    asked = store.calls["keep"]
+    asked = store.calls["renew"]
     lock_clock.advance(5)
-    assert (store.calls["keep"] > asked) is renewed
+    assert (store.calls["renew"] > asked) is renewed
     assert (hold.remaining() > 2) is renewed
     assert hold.remaining() < 6
     lock_clock.advance(5)

@@ -37,7 +37,7 @@ def test_without_contention_all_takes_one_request_each_way(client: Client, flaky
 def test_more_than_fit_into_one_request_go_one_by_one_and_leave_in_several(
     client: Client, flaky: Flaky
 ) -> None:
-    flaky.keep_batch = 2
+    flaky.batch_max = 2
     with client.all(*NAMES):
         assert flaky.calls == {"join": 3}
     assert flaky.calls["leave_all"] == 2

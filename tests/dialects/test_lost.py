@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from holdfast import AsyncClient, Hold, StoreUnavailable
-from holdfast.core.model import Claim, Keep, Kind, Leave, Spec, Waiting
+from holdfast.core.model import Claim, Kind, Leave, Spec, Waiting
 from holdfast.dialects.plain.requests import SCRIPTS
 from holdfast.runtime.blocking import run_sync
 from holdfast.testing.faults import (
@@ -28,11 +28,11 @@ from tests.torture.scale import times
 
 TRIES = times(300, 5)
 CREW, ROUNDS = 20, times(50, 4)
-JOIN, PROBE, KEEP, LEAVE, _ = (script.sha for script in SCRIPTS)
+JOIN, PROBE, RENEW, LEAVE, _ = (script.sha for script in SCRIPTS)
 RESETS = pytest.mark.parametrize("fault", [RESET_REQUEST, RESET_REPLY], ids=["request", "reply"])
 #: The requests with which each dialect takes, renews and releases a lock.
 VERBS = {
-    "plain": (JOIN, KEEP, LEAVE),
+    "plain": (JOIN, RENEW, LEAVE),
     "timestamp": (b"SETNX", b"GETSET", b"DEL"),
 }
 DIALECTS = pytest.mark.parametrize("dialect", VERBS)
@@ -50,7 +50,7 @@ def empty(raw: redis.Redis, key: str, within: float = 10.0) -> None:
 def test_each_verb_that_is_cut_off_is_repeated_and_returns_the_truth(
     dialect: str, fault: Fault, at: Behind
 ) -> None:
-    join, keep, leave = VERBS[dialect]
+    join, renew, leave = VERBS[dialect]
     proxy, locks = at.proxy, at.warm(dialect)
     for number in range(TRIES):
         name = f"x{number}"
@@ -60,7 +60,7 @@ def test_each_verb_that_is_cut_off_is_repeated_and_returns_the_truth(
         assert isinstance(hold, Hold)
         assert armed.hits == believed
         assert locks.lock(name).acquire(blocking=False) is None
-        armed = proxy.arm(keep, fault)
+        armed = proxy.arm(renew, fault)
         assert extended(hold) > 19
         assert armed.hits == 1
         armed = proxy.arm(leave, fault)
@@ -109,7 +109,7 @@ def test_a_late_copy_of_a_waiters_request_takes_nothing(at: Behind) -> None:
     for _ in range(2):
         store._waits[claim.id].left = 0.0  # it is due
         with contextlib.suppress(StoreUnavailable):
-            run_sync(store.keep([Keep(claim, 0, 20.0)], 0.3))
+            run_sync(store.turn(claim, 0, 0.3))
     held.wait()
     # When the waiter leaves as if all its replies had arrived, and the attempt arrives after that
     store.unlisten(claim)

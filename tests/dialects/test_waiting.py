@@ -6,16 +6,18 @@ import contextlib
 import statistics
 import threading
 import time
+from typing import Any
 
 import pytest
 import redis
 
 from holdfast import Client
-from holdfast.runtime.blocking import boottime
+from holdfast.core.model import Claim, Gone, Held, Kind, Leave, Renewal, Spec, Waiting
+from holdfast.runtime.blocking import boottime, run_sync
 from holdfast.testing import lag
 from holdfast.testing.faces import FACES
 from holdfast.testing.faults import DROP_PUSH, Proxy
-from tests.dialects.conftest import Ours
+from tests.dialects.conftest import Behind, Ours
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer, old_program
 from tests.torture.scale import figures, times
@@ -117,3 +119,27 @@ def test_a_message_that_is_lost_costs_no_more_than_the_next_try(
     with ours("plain", proxy.port).lock(own_name, timeout=20):
         assert boottime() - begun < 0.3 + 5.0 + lag.since(begun)
     assert lost.hits == 1
+
+
+@pytest.mark.parametrize("dialect", ["plain", "timestamp"])
+def test_only_a_turn_takes_the_key_for_a_waiter(dialect: str, at: Behind) -> None:
+    # Given a waiter, and a key that was freed after its last try
+    store: Any = at.ours(dialect)._ctx.store
+    claim = Claim("0a" * 16, Spec(at.name, Kind.LOCK, 1, 1, 20.0, "ours"))
+    with at.ours(dialect).lock(at.name, ttl=30):
+        waiting = run_sync(store.join(claim, True, 5.0))
+        assert isinstance(waiting, Waiting)
+    # Then a renewal takes nothing
+    (answer,) = run_sync(store.renew([Renewal(claim, waiting.ticket, 20.0)], 5.0))
+    assert isinstance(answer, Gone)
+    assert not at.raw.exists(at.key)
+    # And another client that has the id, and never joined, may take the key
+    other: Any = at.ours(dialect)._ctx.store
+    held = run_sync(other.turn(claim, waiting.ticket, 5.0))
+    assert isinstance(held, Held)
+    # And the first client gets the same answer, if the value of the key shows its claim
+    store._waits[claim.id].slept(0.0, True)  # it was notified
+    again = run_sync(store.turn(claim, waiting.ticket, 5.0))
+    assert isinstance(again, Held if dialect == "plain" else Waiting)
+    assert run_sync(other.leave(Leave(at.name, claim.id, held.fence), 5.0)) is True
+    assert not at.raw.exists(at.key)

@@ -12,10 +12,10 @@ HOLDING = [
             HOLD,
             (
                 "        lease.weight = 1  # now: the store may grant a reader before its answer arrives here\n"
-                "        await self._keep(lease.keep(self._ctx.now()))\n"
+                "        await self._renew(lease.renewal(self._ctx.now()))\n"
             ),
             (
-                "        await self._keep(lease.keep(self._ctx.now())._replace(weight=1))\n"
+                "        await self._renew(lease.renewal(self._ctx.now())._replace(weight=1))\n"
                 "        lease.weight = 1\n"
             ),
         ),
@@ -23,7 +23,7 @@ HOLDING = [
     bug(
         "adopt does not exchange the id",
         "exclusion|ownership|local honesty",
-        (LINE, "        if keep.new_id:\n", "        if False:\n"),
+        (LINE, "        if fresh:\n", "        if False:\n"),
         (ADOPT, "fresh = claim._replace(id=ctx.runtime.new_id())", "fresh = claim"),
         near=97,
     ),

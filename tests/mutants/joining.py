@@ -28,14 +28,14 @@ JOINING = [
         ),
     ),
     bug(
-        "keep renews any holder without comparing the id",
+        "a renewal renews any holder without comparing the id",
         "ownership|exclusion|local honesty|no resurrection|fence order",
         (
             LINE,
-            "        row = line.held.get(cid) or line.waiting.get(cid)\n",
+            "        return line, (line.held.get(cid) or line.waiting.get(cid)) if line else None\n",
             (
-                "        row = line.held.get(cid) or line.waiting.get(cid)"
-                " or next(iter(line.held.values()), None)\n"
+                "        found = line and (line.held.get(cid) or line.waiting.get(cid))\n"
+                "        return line, found or (line and next(iter(line.held.values()), None))\n"
             ),
         ),
     ),
@@ -209,7 +209,7 @@ JOINING = [
             HOLD,
             (
                 "        lease.weight = 1  # now: the store may grant a reader before its answer arrives here\n"
-                "        await self._keep(lease.keep(self._ctx.now()))\n"
+                "        await self._renew(lease.renewal(self._ctx.now()))\n"
             ),
             (
                 "        lease.weight = 1\n"

@@ -36,7 +36,7 @@ CORE = [
         ),
         (
             "holdfast.stores.memory.line",
-            "        if keep.new_id and keep.new_id in line.held:\n",
+            "        if line is not None and fresh in line.held:  # a repeated request\n",
             "        if False:\n",
         ),
     ),

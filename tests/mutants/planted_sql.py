@@ -38,6 +38,14 @@ SQL = [
         ),
     ),
     bug(
+        "postgres: a repair counts from the time at which its take began",
+        (
+            "tests/stores/postgres/test_queue.py"
+            "::test_a_repair_by_a_take_that_began_earlier_shortens_no_pause"
+        ),
+        in_scripts(POSTGRES, ("p_now := clock();", "")),
+    ),
+    bug(
         "a line isn't compared with its claims",
         "tests/stores/postgres/test_damage.py::test_a_removed_claim_frees_its_name_at_once",
         in_scripts(POSTGRES, ("IF random() * least(l.holders, 10000) > 4 THEN", "IF true THEN")),

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from holdfast import HoldfastError
-from holdfast.core.model import Claim, Held, Keep, Kind, Leave, Spec, Waiting
+from holdfast.core.model import Claim, Held, Kind, Leave, Renewal, Spec, Waiting
 from holdfast.core.ports import Store
 from holdfast.runtime.blocking import boottime, run_sync
 from holdfast.testing.faults.damage import KINDS, Ground
@@ -90,12 +90,17 @@ class History:
         if one.told(answer, sent):
             self._claims.append(one)
 
-    def _keep(self) -> None:
+    def _renew(self) -> None:
+        """Renew a claim; one that waits, as far as its owner knows, asks for its turn."""
         one = self._dice.choice(self._claims)
-        sent = self._now()
-        keep = Keep(one.claim, one.ticket, one.claim.spec.ttl)
-        (answer,) = run_sync(self._store.keep([keep], WITHIN_S))
-        self._note("keep", one, answer)
+        sent, verb = self._now(), "renew" if one.until else "turn"
+        answer: object
+        if one.until:
+            renewal = Renewal(one.claim, one.ticket, one.claim.spec.ttl)
+            (answer,) = run_sync(self._store.renew([renewal], WITHIN_S))
+        else:
+            answer = run_sync(self._store.turn(one.claim, one.ticket, WITHIN_S))
+        self._note(verb, one, answer)
         if isinstance(answer, Exception):
             raise answer
         if not one.told(answer, sent):
@@ -135,7 +140,7 @@ class History:
             ):
                 yield self._join
             else:
-                yield self._dice.choice((self._keep, self._keep, self._leave, self._pass))
+                yield self._dice.choice((self._renew, self._renew, self._leave, self._pass))
 
     def play(self) -> str:
         """Play the history; return the violation with all its acts, or '' if there is none."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast import Client
-from holdfast.core.model import Claim, Held, Keep, Kind, Leave, Refused, Spec, Waiting
+from holdfast.core.model import Claim, Held, Kind, Leave, Refused, Renewal, Spec, Waiting
 from holdfast.runtime.blocking import run_sync
 from holdfast.testing import lag
 from holdfast.testing.faults import Subject
@@ -89,13 +89,13 @@ def test_the_living_are_served_behind_thousands_of_dead(
     assert waiters() == many + 1
     # Each verb removes a part of the dead waiters
     assert isinstance(bounded(lambda: join(False))[1], Refused)
-    bounded(lambda: run_sync(store.keep([Keep(holder, held.fence, 60.0)], WITHIN_S)))
+    bounded(lambda: run_sync(store.renew([Renewal(holder, held.fence, 60.0)], WITHIN_S)))
     bounded(lambda: run_sync(store.inspect(name, WITHIN_S, True)))
     bounded(lambda: run_sync(store.leave(Leave(name, holder.id, held.fence), WITHIN_S)))
     # And the living waiter must ask again at once while there are more dead ones
-    asked, keep = 0, Keep(living, standing.ticket, 60.0)
+    asked = 0
     while True:
-        (answer,) = bounded(lambda: run_sync(store.keep([keep], WITHIN_S)))
+        answer = bounded(lambda: run_sync(store.turn(living, standing.ticket, WITHIN_S)))
         if isinstance(answer, Held):
             break
         assert isinstance(answer, Waiting)

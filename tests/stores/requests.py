@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.guard.model import Abandon, Entry, Finish, GuardCounts, Prolong, Wish
-from holdfast.core.model import Claim, Keep, Kind, Leave, Spec
+from holdfast.core.model import Change, Claim, Kind, Leave, Renewal, Spec
 from holdfast.core.queue.model import Extend, Job, Pace, Patience, Put, Settle, Start, Take, Verdict
 from holdfast.runtime.codec import Row
 
@@ -16,7 +16,8 @@ CLAIMS = (
     Claim(ONE, Spec("ä", Kind.LOCK, 1, 1, 30.0, "host:1:me", "")),
     Claim(TWO, Spec("b'", Kind.RWLOCK, 1 << 20, 3, 0.0123456, 'w"\\', "note")),
 )
-KEEPS = (Keep(CLAIMS[0], 7, 30.0), Keep(CLAIMS[1], 8, 1.5, weight=2, new_id=ONE))
+RENEWALS = (Renewal(CLAIMS[0], 7, 30.0), Renewal(CLAIMS[1], 8, 1.5, weight=2))
+CHANGES = (Change(CLAIMS[0], 7, 30.0, detach=True), Change(CLAIMS[1], 8, 1.5, new_id=ONE))
 LEAVES = (Leave("ä", ONE, 7), Leave("b", TWO, 8, after=0.25, suspect=True, ttl=10.0))
 ENTRIES = (Entry("g", "ä"), Entry("g", ""))
 WISH = Wish(ENTRIES[0], ONE, "host:1:me", 10.0, known=3)

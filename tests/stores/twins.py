@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 
 from holdfast.core.model import (
+    Change,
     Claim,
+    Gone,
     Held,
-    Keep,
     Kind,
     Leave,
     LineRecord,
     Refused,
+    Renewal,
     Spec,
     Waiting,
 )
@@ -123,29 +125,53 @@ class Twins:
         if isinstance(theirs, Held | Waiting):
             self.known.append((wanted, theirs[0]))
 
-    def keep(self) -> None:
-        kept, ticket = self.pick()
-        other: dict[str, Any] = {}
-        chance = self.dice.random()
-        if chance < 0.1:
-            other["weight"] = 1
-        elif chance < 0.2:
-            other["new_id"] = self.new_id()
-            kept = Claim(kept.id, kept.spec._replace(owner="adopter"))
-        elif chance < 0.25:
-            other["detach"] = True
-        elif chance < 0.3:
-            other.update(detach=True, new_id=kept.id)
-            kept = Claim(kept.id, kept.spec._replace(owner="detached"))
-        elif chance < 0.5:
-            kept = Claim("0" * 32, kept.spec)
-        ttl = self.dice.choice((0.5, 2.0, 10.0))
-        theirs, self.pokes = self.lines.keep(Keep(kept, ticket, ttl, **other), self.now)
+    def drawn(self) -> tuple[Claim, int, int, float]:
+        """Draw a claim, its ticket in the memory store and in the other store, and a ttl."""
+        claim, ticket = self.pick()
+        if self.dice.random() < 0.25:
+            claim = Claim("0" * 32, claim.spec)
         hint = 0 if self.dice.random() < 0.1 else self.tickets[ticket]
-        (ours,) = self.ask("keep", [Keep(kept, hint, ttl, **other)])
-        self.same(("keep", kept, ticket, ttl, other), theirs, ours, kept.spec.name)
-        if "new_id" in other and isinstance(theirs, Held):
-            self.known.append((Claim(other["new_id"], kept.spec), ticket))
+        return claim, ticket, hint, self.dice.choice((0.5, 2.0, 10.0))
+
+    def overdue(self, claim: Claim) -> bool:
+        """Return whether the claim waits and has expired: a renewal may drop it, or leave it."""
+        line = self.lines.lines.get(claim.spec.name)
+        row = line.waiting.get(claim.id) if line else None
+        return row is not None and row.expires <= self.now
+
+    def renew(self) -> None:
+        claim, ticket, hint, ttl = self.drawn()
+        if self.overdue(claim):
+            return
+        weight = 1 if self.dice.random() < 0.15 else 0
+        theirs, self.pokes = self.lines.renew(Renewal(claim, ticket, ttl, weight), self.now)
+        (ours,) = self.ask("renew", [Renewal(claim, hint, ttl, weight)])
+        if isinstance(theirs, Waiting) and isinstance(ours, Gone):
+            theirs = ours  # the contract allows both
+        self.same(("renew", claim, ticket, ttl, weight), theirs, ours, claim.spec.name)
+
+    def turn(self) -> None:
+        claim, ticket, hint, ttl = self.drawn()
+        claim = claim._replace(spec=claim.spec._replace(ttl=ttl))
+        theirs, self.pokes = self.lines.turn(claim, self.now)
+        ours = self.ask("turn", claim, hint)
+        self.same(("turn", claim, ticket, ttl), theirs, ours, claim.spec.name)
+
+    def change(self) -> None:
+        claim, ticket, hint, ttl = self.drawn()
+        if self.overdue(claim):
+            return
+        owner, new_id = self.dice.choice(
+            (("adopter", self.new_id()), ("detached", claim.id), (claim.spec.owner, ""))
+        )
+        claim = claim._replace(spec=claim.spec._replace(owner=owner))
+        change = Change(claim, ticket, ttl, new_id, owner != "adopter")
+        for _ in range(self.dice.choice((1, 2))):  # a repetition finds the new id
+            theirs, self.pokes = self.lines.change(change, self.now)
+            ours = self.ask("change", change._replace(ticket=hint))
+            self.same(("change", claim, ticket, ttl, new_id), theirs, ours, claim.spec.name)
+            if new_id and isinstance(theirs, Held):
+                self.known.append((Claim(new_id, claim.spec), ticket))
 
     def leave(self) -> None:
         left, ticket = self.pick()
@@ -201,7 +227,8 @@ class Twins:
         self.now = self.at(self.now)
         what = [self.join] * 8
         if self.known:
-            what += [self.keep] * 6 + [self.leave] * 5 + [self.break_, self.resize, self.look]
+            what += [self.renew] * 3 + [self.turn] * 4 + [self.change] * 2 + [self.leave] * 5
+            what += [self.break_, self.resize, self.look]
         self.dice.choice(what)()
 
     def walk(self) -> None:

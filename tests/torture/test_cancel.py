@@ -73,7 +73,7 @@ def run(url: str, attempts: Callable[[AsyncClient, AsyncClient, Tally], Awaitabl
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
-@pytest.mark.parametrize("verb", ["join", "leave", "wait", "keep"])
+@pytest.mark.parametrize("verb", ["join", "leave", "wait", "turn"])
 def test_a_task_that_is_cancelled_while_its_request_is_on_the_way_leaves_nothing(
     verb: str, again: bool, url: str
 ) -> None:
@@ -91,7 +91,7 @@ def test_a_task_that_is_cancelled_while_its_request_is_on_the_way_leaves_nothing
                 task.cancel()
 
         # Given names that the other client holds, for the verbs of a waiter
-        in_the_way = NAMES if verb in ("wait", "keep") else []
+        in_the_way = NAMES if verb in ("wait", "turn") else []
         holds = [await other.lock(name).acquire() for name in in_the_way]
         with aim(client, strike):
             tasks = [asyncio.create_task(attempt(name)) for name in NAMES]

@@ -71,13 +71,13 @@ def test_under_asyncio_too(when: str, url: str) -> None:
     asyncio.run(main())
 
 
-def test_a_renewed_lease_counts_from_before_its_keep_was_sent(url: str) -> None:
+def test_a_renewed_lease_counts_from_before_its_renewal_was_sent(url: str) -> None:
     with Client(url) as client:
         hold = client.lock("x", ttl=LONG_S, auto_renew=False).acquire()
-        with aim(client, late("keep", LATE_S)):
+        with aim(client, late("renew", LATE_S)):
             assert hold.extend() <= LONG_S - LATE_S
         hold = client.lock("y", ttl=TTL_S, auto_renew=False).acquire()
-        with aim(client, late("keep", TTL_S)), pytest.raises(LockLost):
+        with aim(client, late("renew", TTL_S)), pytest.raises(LockLost):
             hold.extend()
         # And a hold that was seen as lost stays lost, although the store has renewed it
         assert hold.lost is Loss.EXPIRED

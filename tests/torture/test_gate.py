@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Client, StoreUnavailable
-from holdfast.core.model import Claim, Keep, Kind, Leave, Spec
+from holdfast.core.model import Change, Claim, Kind, Leave, Renewal, Spec
 from holdfast.core.ports import Store
 from holdfast.runtime.blocking import boottime, run_sync
 from holdfast.testing import lag
@@ -32,7 +32,9 @@ def sitting(url: str) -> Iterator[Subject]:
 CLAIM = Claim("0" * 32, Spec("mine", Kind.LOCK, 1, 1, 30.0, "me"))
 VERBS: dict[str, Callable[[Store, float], Coroutine[Any, Any, Any]]] = {
     "join": lambda store, within: store.join(CLAIM, True, within),
-    "keep": lambda store, within: store.keep([Keep(CLAIM, 1, 30.0)], within),
+    "renew": lambda store, within: store.renew([Renewal(CLAIM, 1, 30.0)], within),
+    "turn": lambda store, within: store.turn(CLAIM, 1, within),
+    "change": lambda store, within: store.change(Change(CLAIM, 1, 30.0), within),
     "leave": lambda store, within: store.leave(Leave("mine", CLAIM.id, 1), within),
     "join_free": lambda store, within: store.join_free([CLAIM], within),
     "leave_all": lambda store, within: store.leave_all([Leave("mine", CLAIM.id, 1)], within),

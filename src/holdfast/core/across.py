@@ -15,11 +15,11 @@ from .model import (
     DETACHED,
     OWNER_BYTES_MAX,
     TTL_S_MIN,
+    Change,
     Claim,
     ClaimRecord,
     Gone,
     Held,
-    Keep,
     Leave,
     Loss,
     Standing,
@@ -72,7 +72,7 @@ async def detach(hold: HoldBase, ttl: object) -> str:
     try:
         wanted = lease.length(whole, ctx.now())
         lease.longest_asked = max(lease.longest_asked, wanted)
-        await hold._keep(Keep(claim, lease.fence, wanted, new_id=claim.id, detach=True))
+        await hold._renew(Change(claim, lease.fence, wanted, claim.id, detach=True))
     except BaseException:
         if lease.end is None and (lease.renewing or lease.watched):  # the hold is still valid here
             ctx.keeper.add_early(lease, ctx.now())
@@ -87,7 +87,7 @@ async def detach(hold: HoldBase, ttl: object) -> str:
     return token.write(token.Passed(ctx.store.label, claim, lease.fence, left))
 
 
-async def ask(ctx: Context, keep: Keep, until: float) -> tuple[Standing, float, bool]:
+async def ask(ctx: Context, change: Change, until: float) -> tuple[Standing, float, bool]:
     """Repeat a request until it is answered. Return the standing, the time of the last sending, and
     True if the request was repeated."""
     sent = ctx.now()
@@ -95,10 +95,7 @@ async def ask(ctx: Context, keep: Keep, until: float) -> tuple[Standing, float, 
     async def once(within: float) -> Standing:
         nonlocal sent
         sent = ctx.now()
-        answer = (await ctx.store.keep([keep], within))[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        return await ctx.store.change(change, within)
 
     answer, retried = await ctx.insist(once, until)
     return answer, sent, retried
@@ -112,7 +109,7 @@ async def renew(ctx: Context, passed: token.Passed, ttl: float, until: float) ->
     and only the end of its lease changes. So after a refusal the unaltered token still works.
     """
     claim, fence = passed.claim, passed.fence
-    answer, sent, _ = await ask(ctx, Keep(claim, fence, ttl, detach=True), until)
+    answer, sent, _ = await ask(ctx, Change(claim, fence, ttl, detach=True), until)
     if not isinstance(answer, Held):
         raise await gone(ctx, passed, answer)
     if answer.fence != fence:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..errors import NotHeld
 from . import across, token
 from .lease import Lease, Terms
-from .model import Held, Keep, Leave
+from .model import Change, Held, Leave
 from .policy import REQUEST_S, deadline
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ async def adopt(ctx: Context, text: str, terms: Terms) -> HoldBase:
     ctx.under_way[undo] = lambda: (undo,)
     try:
         ctx.require_open()
-        keep = Keep(claim, fence, length, new_id=fresh.id)
-        answer, sent, retried = await across.ask(ctx, keep, until)
+        change = Change(claim, fence, length, fresh.id)
+        answer, sent, retried = await across.ask(ctx, change, until)
         if isinstance(answer, Held):
             ends = min(deadline(sent, min(answer.expires_in, length)), sent + terms.max_hold)
             hold = _hold(ctx, Lease(fresh, fence, ends, sent, terms, retried), sent, terms)

@@ -24,7 +24,7 @@ from ..errors import CapacityMismatch, ConfigError, StoreUnavailable
 from . import checks, waits
 from .hold import HoldBase
 from .lease import Lease, Terms
-from .model import Claim, Full, Gone, Held, Joined, Keep, Leave, Mismatch, Refused, Spec, Waiting
+from .model import Claim, Full, Gone, Held, Joined, Leave, Mismatch, Refused, Spec, Waiting
 from .policy import (
     ASK_AGAIN_S_MIN,
     GRACE_S,
@@ -249,7 +249,7 @@ class Attempt:
         elif self.end - ctx.now() <= 0:
             await self._withdraw()
             return None
-        return await self._keep(waiting)
+        return await self._turn(waiting)
 
     def _trusts(self) -> bool:
         """Return True if a grant by push may be used: if the renewer will extend its lease."""
@@ -260,22 +260,15 @@ class Attempt:
             and store.capabilities.wakeup_grants
         )
 
-    async def _keep(self, waiting: Waiting) -> Joined:
+    async def _turn(self, waiting: Waiting) -> Joined:
         ctx = self.ctx
         self.asked = now = ctx.now()
-        keep = Keep(self.claim, waiting.ticket, self.spec.ttl)
         within = min(REQUEST_S, ctx.store.patience / 2, max(self.limit - now, REQUEST_S_MIN))
         try:
-            answer = (await ctx.store.keep([keep], within))[0]
+            return self.answered(await ctx.store.turn(self.claim, waiting.ticket, within))
         except StoreUnavailable as failure:
             await self._silence(failure)
             return waiting._replace(retry_in=ASK_AGAIN_S_MIN)
-        if isinstance(answer, StoreUnavailable):
-            await self._silence(answer)
-            return waiting._replace(retry_in=ASK_AGAIN_S_MIN)
-        if isinstance(answer, Exception):
-            raise answer
-        return self.answered(answer)
 
     async def _barred(self, failure: NotYet) -> None:
         """Pause because the store grants nothing yet; raise if there is no time left."""

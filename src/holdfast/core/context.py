@@ -325,7 +325,7 @@ class Context:
             from .queue import lease as loans
 
             return await loans.prolong(self.store, leases, now, within)
-        return await self.store.keep([lease.keep(now) for lease in leases], within)
+        return await self.store.renew([lease.renewal(now) for lease in leases], within)
 
     def require_open(self) -> None:
         """Raise ``StoreUnavailable`` if the client is closed."""

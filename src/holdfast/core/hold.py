@@ -14,7 +14,7 @@ from ..errors import LockLost, NotHeld, NotSupported, StoreUnavailable
 from . import checks, leaving
 from .door import give_back
 from .lease import Lease, OnLost
-from .model import Gone, Held, Keep, Leave, Loss, State
+from .model import Change, Gone, Held, Leave, Loss, Renewal, State
 from .plain import visible
 from .policy import REQUEST_S
 
@@ -324,11 +324,11 @@ class HoldBase:
             # This comes before the send: the store can cut the lease even if its answer is lost.
             shorter = lease.shorten(sent, length)
             keeper.pace(lease, sent)
-            await self._keep(lease.keep(sent, length))
+            await self._renew(lease.renewal(sent, length))
             shorter.answered(self._ctx.now())
             return self.remaining()
         lease.longest_asked = max(lease.longest_asked, length)
-        await self._keep(lease.keep(sent, length))
+        await self._renew(lease.renewal(sent, length))
         if length > lease.ttl:  # only now: if the request fails, the old interval stays
             lease.ttl = length
             keeper.pace(lease, sent)
@@ -345,7 +345,7 @@ class HoldBase:
                 "leave the inner ones before the downgrade"
             )
         lease.weight = 1  # now: the store may grant a reader before its answer arrives here
-        await self._keep(lease.keep(self._ctx.now()))
+        await self._renew(lease.renewal(self._ctx.now()))
 
     async def _detach(self, ttl: Any = None) -> str:
         from .across import detach  # here, because few programs detach
@@ -366,12 +366,17 @@ class HoldBase:
             lease.latches.remove(latch)
         return lease.reason
 
-    async def _keep(self, keep: Keep) -> None:
-        """Send one keep at once, without the renewer; raise an error if the hold isn't renewed."""
+    async def _renew(self, request: Renewal | Change) -> None:
+        """Send one request at once, without the renewer; raise an error if the hold isn't
+        renewed."""
         ctx, lease = self._ctx, self._lease
         sent = ctx.now()
         within = min(REQUEST_S, max(lease.deadline - sent, 0.05))
-        answer = (await ctx.store.keep([keep], within))[0]
+        answer: object
+        if isinstance(request, Change):
+            answer = await ctx.store.change(request, within)
+        else:
+            (answer,) = await ctx.store.renew([request], within)
         if isinstance(answer, Gone) and lease.closing:
             raise NotHeld(f"{self.name!r} was released meanwhile; acquire it again")
         if isinstance(answer, Held):

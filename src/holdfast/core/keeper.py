@@ -256,7 +256,7 @@ class Keeper:
         if ctx.now() >= self._look_at and not self._schedule.in_trouble(ctx.now()):
             await self._look()  # not if a retry is due soon: a check of a silent store takes time
         batch = self._asked = []
-        self._schedule.take(ctx.now(), ctx.store.keep_batch, batch)
+        self._schedule.take(ctx.now(), ctx.store.batch_max, batch)
         if batch:
             await self._renew(batch)
             self._asked = []
@@ -336,7 +336,7 @@ class Keeper:
                 self.add_early(lease, lease.deadline)  # max_hold allows no further renewal
             else:
                 asked.setdefault(lease.kind, []).append(lease)
-        size = ctx.store.keep_batch
+        size = ctx.store.batch_max
         for leases in asked.values():
             for start in range(0, len(leases), size):
                 await self._ask(leases[start : start + size])

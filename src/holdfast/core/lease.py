@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from .model import Claim, Keep, Leave, Loss, Renewal, State
+from .model import Claim, Leave, Loss, Renewal, State
 from .policy import RENEWALS, TOMB_S, deadline, margin
 
 if TYPE_CHECKING:
@@ -191,13 +191,13 @@ class Lease:
         self.cut = True
         return max(left, 0.001)
 
-    def keep(self, now: float, length: float = 0.0) -> Keep:
+    def renewal(self, now: float, length: float = 0.0) -> Renewal:
         """Return the request that renews the lease for its ttl or for ``length``, never beyond
         ``max_hold``. After a downgrade, each request contains the smaller weight, because the reply
         to the downgrade can be lost. Without a downgrade, equal requests are the same object."""
         ttl = self.length(length or self.ttl, now)
         if self.weight < self._entered_with:
-            return Keep(self.claim, self.fence, ttl, self.weight)
+            return Renewal(self.claim, self.fence, ttl, self.weight)
         renewal = self._renewal
         if renewal is None or renewal.ttl != ttl:
             renewal = self._renewal = Renewal(self.claim, self.fence, ttl)

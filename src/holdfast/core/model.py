@@ -58,35 +58,45 @@ class Claim(NamedTuple):
         return f"Claim({s.name!r}, {s.kind}, {s.weight}/{s.capacity}, owner={s.owner!r})"
 
 
-class Keep(NamedTuple):
-    """A request to renew one claim, and perhaps to change the claim in the same step.
-
-    ``ttl``: the requested lease in seconds, for a claim that is held or becomes held now.
-    ``weight``: the smaller weight for a downgrade; 0 changes nothing. ``new_id``: the secret that
-    replaces the old one; the owner is replaced as well (adopt). If ``new_id`` equals the old
-    secret, only the owner is replaced (detach). ``detach``: the death of this process no longer
-    ends the claim, which lasts for its ttl.
-    """
+class _Renewal(NamedTuple):
+    """The fields of a `Renewal`."""
 
     claim: Claim
     ticket: int
     ttl: float
     weight: int = 0
+
+
+class Renewal(_Renewal):
+    """A request to renew one held claim; its sender believes that the claim is held.
+
+    ``ttl``: the requested lease in seconds. ``weight``: the smaller weight after a downgrade; 0
+    changes nothing. The same object is sent repeatedly. ``ready`` belongs to the store: data that
+    it prepared for the first sending and uses again. A copy of the object has none.
+    """
+
+    ready: Any = None
+
+    def __repr__(self) -> str:
+        return f"Renewal({self.claim!r}, ticket={self.ticket}, ttl={self.ttl})"
+
+
+class Change(NamedTuple):
+    """A request to renew one held claim and to change its secret or its owner in the same step.
+
+    ``new_id``: the secret that replaces the old one; the owner is replaced as well (adopt). If
+    ``new_id`` equals the old secret, only the owner is replaced (detach). If it is empty, neither
+    is. ``detach``: the death of this process no longer ends the claim, which lasts for its ttl.
+    """
+
+    claim: Claim
+    ticket: int
+    ttl: float
     new_id: str = ""
     detach: bool = False
 
     def __repr__(self) -> str:
-        return f"Keep({self.claim!r}, ticket={self.ticket}, ttl={self.ttl})"
-
-
-class Renewal(Keep):
-    """A keep that changes nothing; the same object is sent repeatedly.
-
-    ``ready`` belongs to the store: data that it prepared for the first sending and uses again. A
-    copy of the object has none.
-    """
-
-    ready: Any = None
+        return f"Change({self.claim!r}, ticket={self.ticket}, ttl={self.ttl})"
 
 
 class Leave(NamedTuple):
@@ -95,7 +105,7 @@ class Leave(NamedTuple):
     ``after``: the name stays occupied for these seconds (min_hold). ``suspect``: a join of this
     claim was repeated or its outcome is unknown, so a late copy of the join can still arrive. The
     store then keeps a tombstone, for ``ttl`` and `TOMB_S` more seconds. With the tombstone, the
-    store refuses the copy, and answers a keep of the claim with ``Loss.RELEASED``.
+    store refuses the copy, and answers a renewal of the claim with ``Loss.RELEASED``.
     """
 
     name: str

@@ -1,10 +1,11 @@
 """The contract. Read this file first: everything else is policy above it or a store below it.
 
-A **store** keeps, for each name, a line of claims: the holders and the waiters. A store has six
-verbs: join, keep, leave, break, wait and inspect. Join and leave also exist for several names at
-once. A **runtime** gives time, identity and a way to wait. The core uses only stores and runtimes.
-The core is written once, as ``async def``: a blocking store or runtime never suspends, so the API
-for threads runs each coroutine to its end with one ``send(None)``.
+A **store** keeps, for each name, a line of claims: the holders and the waiters. A claim enters the
+line by ``join`` and leaves it by ``leave``. A holder renews its lease by ``renew``, and a waiter
+asks by ``turn``. Join and leave also exist for several names at once. A **runtime** gives time,
+identity and a way to wait. The core uses only stores and runtimes. The core is written once, as
+``async def``: a blocking store or runtime never suspends, so the API for threads runs each
+coroutine to its end with one ``send(None)``.
 
 Every verb is idempotent by the claim's id: if it is sent twice, because the reply was lost, the
 second request changes nothing and gets the answer of the first. Every verb returns, or raises
@@ -16,17 +17,18 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from ..errors import StoreUnavailable
+from ..errors import NotSupported, StoreUnavailable
 from .model import (
     Capabilities,
+    Change,
     Claim,
     Granted,
     Held,
     Joined,
-    Keep,
     Leave,
     LineRecord,
     Mismatch,
+    Renewal,
     Standing,
     Waiting,
 )
@@ -78,8 +80,8 @@ class Store(Protocol):
     capabilities: Capabilities
     #: The waiter TTL in seconds: a dead waiter can delay others for this time.
     patience: float
-    #: The maximum number of claims in one ``keep``.
-    keep_batch: int
+    #: The maximum number of claims in one request.
+    batch_max: int
     #: The name of the store in messages; never with a password.
     label: str
     #: Seconds between two calls of `changed` while there are holds; ``inf``: it is never called.
@@ -99,15 +101,35 @@ class Store(Protocol):
         """
         ...
 
-    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        """Renew a batch, at most ``keep_batch``; one answer per claim, in order.
+    async def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
+        """Renew held claims, at most ``batch_max``; return one answer per claim, in order.
 
-        A held claim then lasts at least ``ttl`` seconds from now, a waiting claim ``patience``
-        seconds. An expired claim is ``Gone``, and never comes back. If a waiting claim is next, its
-        keep makes it a holder. A keep can also shrink the weight, exchange the id, or detach. If a
-        suspect ``leave`` has withdrawn the new id, the answer is ``Gone``, and nothing changes. An
-        error about one claim is the answer in its position, and doesn't affect the others. A
-        ``Renewal`` is sent repeatedly as the same object: the store may attach prepared data to it.
+        A claim then lasts at least ``ttl`` seconds from now. An expired claim is ``Gone``, and
+        never comes back. A store that has lost data may restore a claim, because the sender
+        believes that it holds the claim. A renewal can also reduce the weight. It never grants: a
+        claim that waits is not changed, and the answer is ``Waiting`` or ``Gone``. An error about
+        one claim is the answer in its position, and doesn't affect the others. A ``Renewal`` is
+        sent repeatedly as the same object: the store may attach prepared data to it.
+        """
+        ...
+
+    async def turn(self, claim: Claim, ticket: int, within: float) -> Standing:
+        """Ask for a claim that waits; if it is next, grant it.
+
+        A claim that still waits keeps its place for ``patience`` seconds. A claim that is granted
+        now, or was granted before, lasts for its whole ttl from now. Only `join` and `turn` grant
+        the claim of their sender. An expired claim is ``Gone``. The answer is the same in each
+        process that knows the id, if the claims of this store survive their process.
+        """
+        ...
+
+    async def change(self, change: Change, within: float) -> Standing:
+        """Renew a held claim as `renew` does, and change its id or its owner in the same step.
+
+        A claim that isn't held is ``Gone``, and is never restored. If a suspect ``leave`` has
+        withdrawn the new id, the answer is ``Gone``, and nothing changes. If the request is
+        repeated, the claim already has the new id, and is renewed. Only stores with the capability
+        ``detach`` have this verb; see `NoHandover`.
         """
         ...
 
@@ -133,7 +155,7 @@ class Store(Protocol):
     async def join_free(self, claims: Sequence[Claim], within: float) -> list[Held] | None:
         """Grant all claims at once, atomically, if each of their lines is empty; otherwise None.
 
-        There are at most ``keep_batch`` claims, of different names. A line counts as empty if it
+        There are at most ``batch_max`` claims, of different names. A line counts as empty if it
         has no holder, no waiter, and no tombstone for the id of this claim. So no waiter is ever
         overtaken. After None, this request has put no claim in a line; a separate join of each
         claim gives the details. The store may also return None if it can't decide at once, or
@@ -145,7 +167,7 @@ class Store(Protocol):
     async def leave_all(self, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
         """Send several leaves together; one answer for each, in order.
 
-        Each leave has the effect that it would have alone. There are at most ``keep_batch`` leaves,
+        Each leave has the effect that it would have alone. There are at most ``batch_max`` leaves,
         of different names. The leaves take one round trip, and a second one if waiters must be
         granted. An error about one leave is the answer in its position, and doesn't affect the
         others. If the call raises an error, the result of every leave is unknown.
@@ -179,7 +201,7 @@ class Store(Protocol):
         """True if the store has, or can have, lost acknowledged data since the last call.
 
         If so, all holds must be renewed immediately: a store with a finite ``watch_every`` grants
-        nothing for a while, and a ``keep`` restores the claims that it has lost.
+        nothing for a while, and a ``renew`` restores the claims that it has lost.
         """
         ...
 
@@ -195,6 +217,16 @@ class Store(Protocol):
     def forked(self) -> None:
         """Reset in the child of a fork, without using or changing anything of the parent."""
         ...
+
+
+class NoHandover:
+    """The verb `Store.change` of a store whose claims can't be passed to another process."""
+
+    label: str
+
+    async def change(self, change: Change, within: float) -> Standing:
+        """Raise ``NotSupported``."""
+        raise NotSupported(f"{self.label} can't hand over a hold: it ends with its session")
 
 
 class Latch(Protocol):

@@ -94,7 +94,7 @@ def _possible(ctx: Context, locks: Sequence[LockBase]) -> bool:
     client counts the reentry."""
     if ctx.closed:
         ctx.require_open()
-    if not 1 < len(locks) <= ctx.store.keep_batch:
+    if not 1 < len(locks) <= ctx.store.batch_max:
         return False
     for lock in locks:
         spec = lock._spec
@@ -282,7 +282,7 @@ def _given_back(ctx: Context, hold: HoldBase, there: bool, again: bool) -> bool:
 async def _ask(ctx: Context, leaves: Sequence[Leave], within: float) -> list[bool | Exception]:
     """Send each leave once; return a `StoreUnavailable` in the place of a missing reply."""
     answers: list[bool | Exception] = []
-    most = ctx.store.keep_batch
+    most = ctx.store.batch_max
     for start in range(0, len(leaves), most):
         part = leaves[start : start + most]
         try:

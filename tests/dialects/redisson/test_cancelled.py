@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncClient
-from holdfast.dialects.redisson.library import JOIN, JOIN_FAIR, JOIN_READ, KEEP, LEAVE
+from holdfast.dialects.redisson.library import JOIN, JOIN_FAIR, JOIN_READ, LEAVE, RENEW
 from holdfast.stores.redis.library import Script
 from holdfast.testing.faults import DROP_REPLY, RESP, Proxy, delay_reply
 from tests.servers.redis_server import RedisServer
@@ -27,7 +27,7 @@ STRUCK: dict[str, tuple[str, Script, Make]] = {
     "join": ("", JOIN, lambda client, name: client.lock(name)),
     "join of a fair lock": ("fair=true", JOIN_FAIR, lambda client, name: client.lock(name)),
     "join of a reader": ("", JOIN_READ, lambda client, name: client.rwlock(name).read),
-    "keep": ("", KEEP, lambda client, name: client.lock(name)),
+    "renew": ("", RENEW, lambda client, name: client.lock(name)),
     "leave": ("", LEAVE, lambda client, name: client.lock(name)),
 }
 
@@ -47,7 +47,7 @@ async def _strike(what: str, words: str, proxy: Proxy, name: str) -> None:
         for number in range(STRIKES):
             lost = DROP_REPLY if number % 5 == 0 else delay_reply(dice.random() * LATE_S)
             armed = proxy.arm(script.sha, lost)
-            task = asyncio.create_task(_use(make(client, f"{name}:{number}"), what == "keep"))
+            task = asyncio.create_task(_use(make(client, f"{name}:{number}"), what == "renew"))
             await asyncio.sleep(dice.random() * LATE_S)
             task.cancel()
             await asyncio.wait([task])

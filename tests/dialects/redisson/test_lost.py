@@ -15,8 +15,8 @@ from holdfast.dialects.redisson.library import (
     JOIN_PERMITS,
     JOIN_READ,
     JOIN_WRITE,
-    KEEP,
     LEAVE,
+    RENEW,
 )
 from holdfast.testing.faults import (
     DROP_REPLY,
@@ -110,10 +110,10 @@ async def test_a_renewal_that_is_cut_off_costs_no_hold(at: Scene) -> None:
     client = at.client("", at.proxy.port)
     hold = await client.lock(at.name, ttl=4.0).acquire()
     for fault in RESETS:
-        armed = at.proxy.arm(KEEP.sha, fault)
+        armed = at.proxy.arm(RENEW.sha, fault)
         await at.until(lambda: armed.hits)  # noqa: B023
-    kept = at.proxy.arm(KEEP.sha, delay_reply(0.0))
-    await at.until(lambda: kept.hits)
+    again = at.proxy.arm(RENEW.sha, delay_reply(0.0))
+    await at.until(lambda: again.hits)
     hold.check()
     assert await hold.release()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.core.model import Gone
+import secrets
+
+from holdfast.core.model import Claim, Gone, Held, Kind, Leave, Renewal, Spec, Waiting
 from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
 from holdfast.testing.faults import HOLD_REQUEST, delay_reply
@@ -56,18 +58,42 @@ async def test_nothing_is_renewed_after_its_unlock(at: Scene) -> None:
     ):
         # Given a renewal that is under way while its hold is released
         hold = await wish.acquire()
-        late = hold._lease.keep(boottime())
+        late = hold._lease.renewal(boottime())
         assert await hold.release()
         # When the renewal arrives, and finds no holder, or a peer
-        (answer,) = await store.keep([late], 5.0)
+        (answer,) = await store.renew([late], 5.0)
         assert isinstance(answer, Gone)
         assert at.redis.keys(f"*{at.name}*:rwlock_timeout:*") == []
         assert not at.redis.exists(at.name)
         at.peer.lock(at.name, 20_000)
-        (answer,) = await store.keep([late], 5.0)
+        (answer,) = await store.renew([late], 5.0)
         assert isinstance(answer, Gone)
         assert 0 < at.redis.pttl(at.name) <= 20_000
         at.peer.unlock(at.name)
+
+
+@played(kinds=("", "fair=true"))
+async def test_a_renewal_takes_nothing_for_a_waiter(at: Scene) -> None:
+    # Given a waiter, with a place in the queue if the lock is fair
+    store, queue = at.client(at.kind)._ctx.store, f"redisson_lock_timeout:{{{at.name}}}"
+    claim = Claim(secrets.token_hex(16), Spec(at.name, Kind.LOCK, 1, 1, 20.0, "ours"))
+    at.peer.lock(at.name, 20_000)
+    waiting = await store.join(claim, True, 5.0)
+    assert isinstance(waiting, Waiting)
+    places = at.redis.zrange(queue, 0, -1, withscores=True)
+    assert len(places) == bool(at.kind)
+    for _ in range(2):
+        # Then a renewal changes nothing, before and after the lock is free
+        (answer,) = await store.renew([Renewal(claim, waiting.ticket, 20.0)], 5.0)
+        assert isinstance(answer, Gone)
+        assert at.redis.zrange(queue, 0, -1, withscores=True) == places
+        at.redis.delete(at.name)
+    assert not at.redis.exists(at.name)
+    # And a turn takes the lock
+    held = await store.turn(claim, waiting.ticket, 5.0)
+    assert isinstance(held, Held)
+    assert await store.leave(Leave(at.name, claim.id, held.fence), 5.0)
+    assert not at.redis.exists(at.name, queue)
 
 
 @played()

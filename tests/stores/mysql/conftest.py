@@ -15,6 +15,7 @@ from holdfast.core.model import Claim, Kind, Spec
 from holdfast.core.ports import Store
 from holdfast.runtime.blocking import run_sync
 from holdfast.stores.mysql.blocking.port import ThreadPort
+from holdfast.stores.mysql.schema import QUEUE_VERSION, REFRESH_VERSION, VERSION
 from holdfast.testing.faults import HOLD_END, MYSQL, Proxy
 from holdfast.url import find
 from tests.servers.mariadb_server import DATABASE, PASSWORD, USER, MariadbServer
@@ -59,7 +60,9 @@ class Bench(shared.Bench):
     def word(self, verb: str) -> bytes:
         if verb == "refresh_read":
             return b"FROM holdfast_refresh_values"
-        return f"_{verb}_{2 if verb.startswith(('queue_', 'refresh_')) else 3}(".encode()
+        newer = {"queue": QUEUE_VERSION, "refresh": REFRESH_VERSION}
+        version = newer.get(verb.partition("_")[0], VERSION)
+        return f"_{verb}_{version}(".encode()
 
     @contextlib.contextmanager
     def locked(self, name: str, server: Any = None) -> Iterator[None]:

@@ -15,7 +15,7 @@ from tests.stores.mysql.conftest import Bench
 from tests.stores.sql.lost import *  # noqa: F403
 from tests.torture.scale import times
 
-JOIN, LEAVE, STAND, RENEW = b"_join_3(", b"_leave_3(", b"_stand_3(", b"_renew_3("
+JOIN, LEAVE, STAND, RENEW = b"_join_4(", b"_leave_4(", b"_stand_4(", b"_renew_4("
 PEEK = b"SELECT held"
 
 

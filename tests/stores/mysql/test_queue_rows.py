@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from holdfast import Client, ConfigError, HoldfastError
+from holdfast.core.queue.model import Pace
 from holdfast.runtime.blocking import run_sync
+from holdfast.stores.mysql.schema import QUEUE_VERSION
 from holdfast.testing.faces import FACES, Face
 from tests.servers.mariadb_server import MariadbServer
 from tests.servers.process import until
@@ -32,6 +34,31 @@ def test_a_job_row_removed_by_hand_blocks_no_other_job(
             (verbs.queue,),
         )
     assert sorted(d.payload for d in verbs.drain()) == [b"next", b"plain"]
+
+
+def test_a_repair_by_a_take_that_began_earlier_shortens_no_pause(
+    new_verbs: Make, shared_mariadb: MariadbServer
+) -> None:
+    verbs = new_verbs()
+    verbs.put(job("a", "g"), job("b", "g"))
+    take = verbs.wish(pace=Pace(60.0))
+    assert verbs.settle(take, verbs.take(take)) == [True]
+    with shared_mariadb.connect(autocommit=True) as other, other.cursor() as cursor:
+
+        def pause() -> Any:
+            cursor.execute(
+                "SELECT t.queue, t.moment FROM holdfast_tracks t "
+                "JOIN holdfast_queues q ON q.id = t.queue WHERE q.name = %s",
+                (verbs.queue,),
+            )
+            return cursor.fetchone()
+
+        queue, until_us = pause()
+        # When a take repairs the queue that read the clock 10 s before the group was settled
+        cursor.execute(
+            f"CALL holdfast_queue_mend_{QUEUE_VERSION}(%s, %s)", (queue, until_us - 70_000_000)
+        )
+        assert pause() == (queue, until_us)
 
 
 def test_a_group_whose_row_is_locked_is_waited_for_and_no_other(

@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.core.model import Held, Refused
 from tests.stores.crowds import at_once
 from tests.stores.mysql.conftest import Bench, Direct
+from tests.stores.sql.waiting import *  # noqa: F403
 from tests.torture.scale import times
 
 CREW = 4

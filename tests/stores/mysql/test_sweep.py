@@ -26,7 +26,7 @@ def names(server: MariadbServer) -> list[str]:
 
 
 def sweep(server: MariadbServer, idle: int) -> int:
-    ((gone,),) = server.ask(f"CALL holdfast.holdfast_sweep_3(256, {idle})")
+    ((gone,),) = server.ask(f"CALL holdfast.holdfast_sweep_4(256, {idle})")
     return int(gone)
 
 
@@ -79,7 +79,7 @@ def test_a_name_is_forgotten_and_used_in_the_same_moment(
         while time.monotonic() < end:
             hold = locks.lock("x").acquire()
             fences.append(hold.fence)
-            cursor.execute("CALL holdfast_sweep_3(256, 0)")
+            cursor.execute("CALL holdfast_sweep_4(256, 0)")
             while cursor.nextset():
                 pass
             hold.check()

@@ -69,7 +69,7 @@ class Bench(shared.Bench):
     def sweep(self, client: Client, ahead: float) -> None:
         with self.server.connect(options="-c search_path=holdfast") as link:
             ends = round(ahead * 1e6)
-            link.execute("SELECT refresh_sweep_3(clock_3() + %s, 1000000, 0)", [ends])
+            link.execute("SELECT refresh_sweep_4(clock_4() + %s, 1000000, 0)", [ends])
 
     @contextlib.contextmanager
     def open(self, verb: Call) -> Iterator[psycopg.Connection[Any]]:
@@ -196,7 +196,7 @@ def asked_when_woken(face: Face, urls: tuple[str, str], name: str, turns: int) -
                     await face.sleep(0.2)
                     await hold.release()
                     await waiter.result(20)
-                asked.append(steps.count(Step("keep", "before")))
+                asked.append(steps.count(Step("turn", "before")))
             return bool(two.capabilities.wakes_waiters)
 
     woken = face.run(main, 90)

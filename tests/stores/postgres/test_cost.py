@@ -32,15 +32,15 @@ MORE_BY_DEPTH, MORE = 1.5, 3.0
 TO_LOOK, TO_LOOK_EACH = 50, 10
 #: Maximum seconds until a session's counts are visible to others.
 TOLD_S = 1.5
-LOCKS, QUEUES, GUARDS = r"^SELECT.*(join|leave)_3\(", "^SELECT.*queue_", "^SELECT.*refresh_"
+LOCKS, QUEUES, GUARDS = r"^SELECT.*(join|leave)_4\(", "^SELECT.*queue_", "^SELECT.*refresh_"
 GROUPED = pytest.mark.parametrize("groups", [0, 100], ids=["plain", "groups"])
 #: Claims and values that come and go; a client would take longer.
 CLAIMS = """
 DO $$ DECLARE secret uuid; BEGIN FOR i IN 1 .. {count} LOOP
     secret := gen_random_uuid();
-    PERFORM holdfast.join_3('{name}', secret, 'lock', 1, 1, 30000000, -3000000, '', 'me', '',
+    PERFORM holdfast.join_4('{name}', secret, 'lock', 1, 1, 30000000, -3000000, '', 'me', '',
         4000000, false);
-    PERFORM holdfast.leave_3('{name}', secret, 0, 0, false, 30000000, 4000000, false);
+    PERFORM holdfast.leave_4('{name}', secret, 0, 0, false, 30000000, 4000000, false);
     IF i % 50 = 0 THEN COMMIT; END IF;
 END LOOP; END $$
 """

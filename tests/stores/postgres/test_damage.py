@@ -176,7 +176,7 @@ def test_objects_another_user_makes_during_the_setup_are_refused(
 
 #: A function that would misuse the rights of its caller.
 TRAP = """
-CREATE FUNCTION evil.join_3(bytea, uuid, text, integer, integer, bigint, bigint, text, bytea, bytea,
+CREATE FUNCTION evil.join_4(bytea, uuid, text, integer, integer, bigint, bigint, text, bytea, bytea,
     bigint, boolean, integer DEFAULT 0) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     ALTER ROLE mallory SUPERUSER;
@@ -219,12 +219,12 @@ def test_a_holder_that_weighs_less_than_nothing_makes_no_room_for_two(
     locks.lock(f"{own_name}:warm").acquire().release()
     name, ttl, patience = own_name.encode(), 2_000_000, 3_000_000
     holder, first, second = ids = [uuid4() for _ in range(3)]
-    joining = "SELECT holdfast.join_3(%s, %s, 'lock', 1, 1, %s, %s, '', 'us', '', 0, false)"
-    standing = "SELECT holdfast.stand_3(%s, %s, %s, %s, '', 0, NULL, 'us', 0, false)"
+    joining = "SELECT holdfast.join_4(%s, %s, 'lock', 1, 1, %s, %s, '', 'us', '', 0, false)"
+    standing = "SELECT holdfast.stand_4(%s, %s, %s, %s, '', 0, NULL, 'us', 0, false)"
     # Given a holder that has renewed, so that the line is examined before the lease has expired
     shared_postgres.ask(joining, name, holder, ttl, -patience)
     time.sleep(1)
-    shared_postgres.ask("SELECT holdfast.keep_3(%s, %s, %s, false)", [name], [holder], [ttl])
+    shared_postgres.ask("SELECT holdfast.renew_4(%s, %s, %s, false)", [name], [holder], [ttl])
     # When its weight is changed from outside, and two waiters come after that
     shared_postgres.ask("UPDATE holdfast.claims SET weight = -1 WHERE name = %s", name)
     for one in (first, second):

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import time
+from typing import Any
 
 import pytest
 
 from holdfast import Client, ConfigError, StoreUnavailable
+from holdfast.core.model import Change, Held, Renewal
+from holdfast.runtime.blocking import run_sync
 from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import until
 from tests.stores.postgres.conftest import NewServer
+from tests.stores.sql.queueing import WITHIN_S
+from tests.stores.sql.waiting import NOT_HELD, TTL_S, joined
 from tests.torture.scale import FULL
 
 #: The URL option that sets the grace period, in seconds.
@@ -102,6 +107,22 @@ def test_a_mark_that_came_with_a_dump_is_taken_for_none(new_postgres: NewServer)
         with two.lock("d", timeout=20):
             hold.check()
         assert hold.release()
+
+
+def test_only_a_renewal_restores_a_claim_that_was_forgotten(new_postgres: NewServer) -> None:
+    server = new_postgres()
+    with Client(server.url_for(options=f"durable=relaxed&{GRACE}")) as one:
+        store: Any = one._ctx.store
+        claim, held = joined(store, "a")
+        # When the server has lost the claim, and the grace period begins
+        forget(server)
+        server.ask("UPDATE holdfast.alive SET home = 1")
+        # Then a waiter and the bearer of a token learn that it is gone
+        assert run_sync(store.turn(claim, held.fence, WITHIN_S)) == NOT_HELD
+        assert run_sync(store.change(Change(claim, held.fence, TTL_S), WITHIN_S)) == NOT_HELD
+        # But the holder gets it back
+        renewal = Renewal(claim, held.fence, TTL_S)
+        assert run_sync(store.renew([renewal], WITHIN_S)) == [Held(held.fence, TTL_S)]
 
 
 def test_the_death_of_one_of_its_processes_is_a_crash_too(new_postgres: NewServer) -> None:

@@ -10,14 +10,15 @@ from holdfast import Client
 from holdfast.testing.faces import FACES
 from tests.servers.process import until
 from tests.stores.postgres.conftest import Bench, NewServer, asked_when_woken
+from tests.stores.sql.waiting import *  # noqa: F403
 
 #: A join and a release of another client.
 JOIN = (
-    "SELECT holdfast.join_3(%s, gen_random_uuid(), 'lock', 1, 1, 30000000, -3000000, '', 'slow',"
+    "SELECT holdfast.join_4(%s, gen_random_uuid(), 'lock', 1, 1, 30000000, -3000000, '', 'slow',"
     " '', 4000000, false)"
 )
-LEAVE = "SELECT holdfast.leave_3(%s, NULL, %s, 0, false, 0, 4000000, false)"
-WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'join_3'"
+LEAVE = "SELECT holdfast.leave_4(%s, NULL, %s, 0, false, 0, 4000000, false)"
+WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'join_4'"
 
 
 def meanwhile(bench: Bench, client: Client, name: str) -> list[object]:

@@ -11,6 +11,6 @@ from tests.stores.sql.lost import *  # noqa: F403
 
 @pytest.fixture
 def words(bench: Bench) -> Words:
-    verbs = ("join", "leave", "keep", "stand", "join_free", "leave_all")
-    join, leave, keep, stand, join_free, leave_all = map(bench.word, verbs)
-    return Words(join, leave, keep, stand, (stand,), join_free, leave_all)
+    verbs = ("join", "leave", "renew", "stand", "join_free", "leave_all")
+    join, leave, renew, stand, join_free, leave_all = map(bench.word, verbs)
+    return Words(join, leave, renew, stand, (stand,), join_free, leave_all)

@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 
 from holdfast import Client, LockLost, StoreUnavailable
-from holdfast.core.queue.model import Job, Put
+from holdfast.core.queue.model import Job, Pace, Put
 from holdfast.runtime.blocking import boottime, run_sync
+from holdfast.stores.postgres.ddl import VERSION
 from holdfast.testing import lag
 from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import until
 from tests.stores.postgres.conftest import Bench, NewServer, acknowledged
 from tests.stores.sql.fixtures import MakeClient
+from tests.stores.sql.queueing import job
 from tests.stores.sql.queues import *  # noqa: F403
+from tests.stores.sql.queues import Make
 
 lag.watch()
 HOUR_US = 3_600_000_000
@@ -45,7 +48,23 @@ def left(server: PostgresServer, queue: str) -> dict[str, int]:
 def tidy(server: PostgresServer, hours: int) -> None:
     """Remove expired rows, as if ``hours`` hours had passed."""
     with server.connect(options="-c search_path=holdfast") as link:
-        link.execute("SELECT queue_tidy_3(clock_3() + %s)", [hours * HOUR_US])
+        link.execute("SELECT queue_tidy_4(clock_4() + %s)", [hours * HOUR_US])
+
+
+def test_a_repair_by_a_take_that_began_earlier_shortens_no_pause(
+    bench: Bench, new_verbs: Make
+) -> None:
+    verbs = new_verbs()
+    verbs.put(job("a", "g"), job("b", "g"))
+    take = verbs.wish(pace=Pace(60.0))
+    assert verbs.settle(take, verbs.take(take)) == [True]
+    asked = "SELECT due FROM holdfast.groups WHERE queue = %s ORDER BY gen DESC LIMIT 1"
+    ((until_us,),) = bench.server.ask(asked, verbs.queue.encode())
+    # When a take repairs the queue that read the clock 10 s before the group was settled
+    with bench.server.connect(options="-c search_path=holdfast") as link:
+        mend = f"SELECT queue_mend_{VERSION}(%s, %s)"
+        link.execute(mend, [verbs.queue.encode(), until_us - 70_000_000])  # type: ignore[call-overload]
+    assert bench.server.ask(asked, verbs.queue.encode()) == [(until_us,)]
 
 
 def test_a_job_that_is_being_put_when_a_worker_goes_to_sleep_wakes_it(
@@ -219,15 +238,15 @@ def test_hundreds_of_leases_that_end_together_are_all_recovered(
     dying.put_many(range(350))
     taken = dying.take_many(350, timeout=5)
     assert len(taken) == 350
-    for job in taken:
-        job._ctx.keeper.drop(job._lease)  # as if its process had been killed
-    running = "SELECT 1 FROM {loans} WHERE queue = %s AND expires > holdfast.clock_3()"
+    for one in taken:
+        one._ctx.keeper.drop(one._lease)  # as if its process had been killed
+    running = "SELECT 1 FROM {loans} WHERE queue = %s AND expires > holdfast.clock_4()"
     until(lambda: not bench.ask(running, own_name.encode()), "all leases have ended")
     queue, left_over = locks.queue(own_name), set(range(350))
     for _ in range(8):  # a hundred at a time, and at once
-        for job in queue.take_many(100, timeout=0):
-            left_over.discard(job.payload)
-            assert job.ack()
+        for one in queue.take_many(100, timeout=0):
+            left_over.discard(one.payload)
+            assert one.ack()
     assert not left_over
 
 
@@ -272,7 +291,7 @@ def test_after_a_relaxed_crash_no_job_is_delivered_in_the_grace_period(
         with server.connect() as admin:
             admin.execute("DELETE FROM holdfast.loans")
             admin.execute(
-                "INSERT INTO holdfast.ready SELECT queue, 0, holdfast.clock_3(), seq, grp, 0"
+                "INSERT INTO holdfast.ready SELECT queue, 0, holdfast.clock_4(), seq, grp, 0"
                 " FROM holdfast.jobs"
             )
         begun = time.monotonic()

@@ -28,9 +28,11 @@ def _locks(calls: LockCalls) -> list[tuple[str, Call]]:
         ("join", calls.join(r.CLAIMS[0], True, "address")),
         ("join", calls.join(r.CLAIMS[1], False, "")),
         ("join_free", calls.join_free(r.CLAIMS)),
-        ("keep", calls.keep(r.KEEPS)),
-        ("stand", calls.stand(r.KEEPS[0], "address")),
-        ("stand", calls.stand(r.KEEPS[1], "")),
+        ("renew", calls.renew(r.RENEWALS)),
+        ("renew_one", calls.renew_one(r.RENEWALS[1])),
+        ("change", calls.change(r.CHANGES[0])),
+        ("change", calls.change(r.CHANGES[1])),
+        ("turn", calls.turn(r.CLAIMS[0], "address")),
         ("leave", calls.leave(r.LEAVES[0])),
         ("break_", calls.break_("ä", 7)),
         ("undo", calls.undo(r.LEAVES[1])),
@@ -40,7 +42,7 @@ def _locks(calls: LockCalls) -> list[tuple[str, Call]]:
         ("inspect", calls.inspect(*span("ä", exact=False))),
         ("inspect", calls.inspect(*span("", exact=False))),
         ("look", calls.look()),
-        ("reclaim", calls.reclaim(r.KEEPS[1], 2)),
+        ("reclaim", calls.reclaim(r.RENEWALS[1], 2)),
     ]
 
 

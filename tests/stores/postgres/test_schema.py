@@ -48,7 +48,7 @@ def test_the_command_prints_and_makes_it_and_may_be_called_again(
     url = server.url_for(options="schema=by_command&create_schema=off")
     with pytest.raises(ConfigError, match="holdfast schema"):
         Client(url).lock("x").acquire()
-    for said in ("made version 5", "is there already"):
+    for said in ("made version 6", "is there already"):
         assert main(["schema", "postgres", "--apply", "--url", url]) == 0
         out, err = capsys.readouterr()
         assert (out, said in err) == ("", True)
@@ -130,7 +130,7 @@ def test_a_schema_from_before_queues_is_added_to(
     with Client(server.url) as client, Client(fixed) as other:
         hold = other.lock("x").acquire()
         old = worst(fixed)["schema"]
-        assert (old.level, "queue_put_2" in old.text) == (Level.WARN, True)
+        assert (old.level, "queue_put_3" in old.text) == (Level.WARN, True)
         with pytest.raises(ConfigError, match="holdfast schema"):
             other.queue("q").put(1)
         # When a queue is used for the first time
@@ -141,7 +141,7 @@ def test_a_schema_from_before_queues_is_added_to(
         assert job.ack()
         hold.extend()
         assert hold.release()
-    assert server.ask("SELECT version FROM holdfast.version ORDER BY 1") == [(2,), (3,), (5,)]
+    assert server.ask("SELECT version FROM holdfast.version ORDER BY 1") == [(2,), (3,), (4,), (6,)]
 
 
 # -- rights -------------------------------------------------------------------------------------
@@ -208,4 +208,4 @@ def test_a_server_with_another_isolation_is_used_with_read_committed(
         server.connect(user="strict") as plain,
         pytest.raises(psycopg.Error, match="READ COMMITTED"),
     ):
-        plain.execute("SELECT holdfast.leave_3('x', NULL, 0, 0, false, 0, 0, false)")
+        plain.execute("SELECT holdfast.leave_4('x', NULL, 0, 0, false, 0, 0, false)")

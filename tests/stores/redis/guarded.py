@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.model import Claim, Keep, Standing
+from holdfast.core.model import Claim, Renewal, Standing
 from holdfast.core.ports import NotYet
 from holdfast.stores.redis import replies
 from holdfast.stores.redis.config import settings
@@ -75,11 +75,11 @@ class Guarded(Verbs):
     def records(self) -> set[bytes | None]:
         return set(self.client.mget([guard_of("holdfast", bucket) for bucket in range(BUCKETS)]))
 
-    def reclaim(self, keep: Keep) -> Standing:
-        reply = self.ask(self.requests.reclaim(keep, WINDOW_S))
+    def reclaim(self, renewal: Renewal) -> Standing:
+        reply = self.ask(self.requests.reclaim(renewal, WINDOW_S))
         if reply == [6]:
             raise NotYet("ask the guard", 0.0)
-        return replies.stood(reply, keep, LABEL)
+        return replies.stood(reply, renewal.ttl, LABEL)
 
 
 def barred(verbs: Verbs, one: Claim) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.model import Gone, Held, Keep, Refused, Waiting
+from holdfast.core.model import Gone, Held, Refused, Renewal, Waiting
 from holdfast.errors import ConfigError, StoreUnavailable
 from holdfast.stores.redis.complaints import complaint, said
 from tests.servers.fixtures import NewRedis
@@ -75,7 +75,7 @@ def test_foreign_waiters_are_named_and_left_alone_and_cost_the_holder_nothing(
         with pytest.raises(ConfigError, match=f"~{own_name} is a list, not a hash"):
             verbs.join(two)
         assert isinstance(verbs.join(two, wait=False), Refused)
-        assert verbs.keep([Keep(one, held.fence, 30.0)]) == [Held(held.fence, 30.0)]
+        assert verbs.renew([Renewal(one, held.fence, 30.0)]) == [Held(held.fence, 30.0)]
         assert verbs.client.type(key) == b"list"
         # When another program overwrites the key while somebody waits, and the holder releases
         verbs.client.delete(key)
@@ -86,7 +86,7 @@ def test_foreign_waiters_are_named_and_left_alone_and_cost_the_holder_nothing(
             with pytest.raises(ConfigError, match="is a string"):
                 verb()
         verbs.client.delete(key)
-        assert isinstance(verbs.stand(Keep(two, 1, 30.0)), Gone)
+        assert isinstance(verbs.turn(two), Gone)
         assert isinstance(verbs.join(three), Held)
         assert not verbs.gone(one)
 
@@ -113,14 +113,14 @@ def test_without_memory_holds_are_renewed_and_new_claims_are_refused(
         assert isinstance(verbs.join(claim("lone"), wait=False), Refused)
         assert verbs.client.exists(*verbs.keys("new")[:3]) == 0
         # And holds are renewed, and their release grants the waiters
-        keeps = [Keep(lone, fences[0].fence, 30.0), Keep(one, fences[1].fence, 30.0)]
-        assert all(isinstance(kept, Held) for kept in verbs.keep(keeps))
-        assert isinstance(verbs.stand(Keep(two, 0, 30.0)), Waiting)
+        renewals = [Renewal(lone, fences[0].fence, 30.0), Renewal(one, fences[1].fence, 30.0)]
+        assert all(isinstance(kept, Held) for kept in verbs.renew(renewals))
+        assert isinstance(verbs.turn(two), Waiting)
         assert verbs.gone(lone)
         assert verbs.gone(one)
-        assert isinstance(verbs.stand(Keep(two, 0, 30.0)), Held)
+        assert isinstance(verbs.turn(two), Held)
         assert verbs.gone(two, suspect=True)
-        assert isinstance(verbs.stand(Keep(three, 0, 30.0)), Held)
+        assert isinstance(verbs.turn(three), Held)
         assert verbs.resize("refund", 2) is not None
         assert verbs.gone(three, after=1.0)
         # And when there is memory again, a join is granted

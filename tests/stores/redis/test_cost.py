@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from holdfast.core.model import Claim, Full, Held, Keep
+from holdfast.core.model import Claim, Full, Held, Renewal
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.verbs import START, Verbs, claim, permit
@@ -49,13 +49,13 @@ def test_the_uncontended_verbs_take_two_or_three_commands(
     verbs.join(one)
     verbs.gone(one)
     assert counted(server, lambda: verbs.join(one)) == {"time": 1, "hget": 1, "hset": 1}
-    keep = Keep(one, 0, 30.0)
-    assert counted(server, lambda: verbs.keep([keep])) == {"time": 1, "hget": 1, "hset": 1}
+    renewal = Renewal(one, 0, 30.0)
+    assert counted(server, lambda: verbs.renew([renewal])) == {"time": 1, "hget": 1, "hset": 1}
     # A batch asks for the time once
     several = [claim(f"n{number}") for number in range(50)]
     for another in several:
         verbs.join(another)
-    batch = counted(server, lambda: verbs.keep([Keep(another, 0, 30.0) for another in several]))
+    batch = counted(server, lambda: verbs.renew([Renewal(another, 0, 30.0) for another in several]))
     assert batch == {"time": 1, "hget": 50, "hset": 50}
     assert counted(server, lambda: verbs.join(claim(), wait=False)) == {"time": 1, "hget": 1}
     # And with recovery a join also reads the record
@@ -107,12 +107,12 @@ def test_no_verb_costs_more_behind_ten_thousand_waiters(
             "join": counted(server, lambda: verbs.join(latest)),
             "join again": counted(server, lambda: verbs.join(latest)),
             "try": counted(server, lambda: verbs.join(claim(), wait=False)),
-            "keep waiting": counted(server, lambda: verbs.stand(Keep(latest, 0, 30.0))),
-            "keep held": counted(server, lambda: verbs.keep([Keep(first, 0, 30.0)])),
+            "turn": counted(server, lambda: verbs.turn(latest)),
+            "renew": counted(server, lambda: verbs.renew([Renewal(first, 0, 30.0)])),
             "leave waiting": counted(server, lambda: verbs.gone(latest)),
             "leave held": counted(server, lambda: verbs.gone(first)),
         }
-        assert isinstance(verbs.stand(Keep(others[0], 0, 30.0)), Held)
+        assert isinstance(verbs.turn(others[0]), Held)
         line.pop(0)
         assert verbs.client.hlen(verbs.keys()[1]) == 2 * here
         return found
@@ -143,8 +143,8 @@ def test_no_verb_costs_more_with_a_thousand_holders(server: RedisServer, verbs: 
         return {
             "join": counted(server, lambda: verbs.join(one)),
             "join again": counted(server, lambda: verbs.join(one)),
-            "keep": counted(server, lambda: verbs.keep([Keep(one, 0, 30.0)])),
-            "stand": counted(server, lambda: verbs.stand(Keep(one, 0, 30.0, weight=1))),
+            "renew": counted(server, lambda: verbs.renew([Renewal(one, 0, 30.0)])),
+            "renew alone": counted(server, lambda: verbs.renew([Renewal(one, 0, 30.0, weight=1)])),
             "heavy": max((heavy() for _ in range(10)), key=lambda one: one["hget"]),
             "leave": counted(server, lambda: verbs.gone(one)),
             "leave nothing": counted(server, lambda: verbs.gone(two)),

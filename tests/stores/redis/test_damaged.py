@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from holdfast import ConfigError
-from holdfast.core.model import Claim, Held, Keep, Standing
+from holdfast.core.model import Claim, Held, Renewal, Standing
 from tests.stores.redis.verbs import START, Verbs, claim, fence, permit, ticket
 
 HOUR_S, DECADE_S = 3600.0, 10 * 365.25 * 86_400
@@ -26,7 +26,7 @@ def test_a_holder_whose_row_is_gone_bars_the_name_until_its_lease_ends_and_no_lo
     else:
         verbs.client.hset(state, holder.id, b"")
     verbs.at(START + 2.1)
-    assert fence(verbs.stand(Keep(waits, place, 30.0))) == place
+    assert fence(verbs.turn(waits)) == place
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -49,13 +49,13 @@ def test_a_state_cut_to_any_length_grants_nothing_next_to_the_holder(
 def test_an_impossible_state_is_refused_and_its_key_is_named(verbs: Verbs) -> None:
     holder, waits = claim(), claim()
     fence(verbs.join(holder))
-    place = ticket(verbs.join(waits))
+    ticket(verbs.join(waits))
     state = verbs.keys()[0]
     whole = verbs.client.hget(state, "s") or b""
     for changed in (whole[:40], whole[:2] + b"\xff" * (len(whole) - 2), b""):
         verbs.client.hset(state, "s", changed)
         with pytest.raises(ConfigError, match=r"damaged from outside.*refund"):
-            verbs.stand(Keep(waits, place, 30.0))
+            verbs.turn(waits)
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -74,7 +74,7 @@ def test_a_dead_holder_is_dropped_in_time_though_the_clock_was_set_back(
 
 
 def asked_until_held(
-    verbs: Verbs, waits: Claim, since: float, most: int, *others: Keep
+    verbs: Verbs, waits: Claim, since: float, most: int, *others: Renewal
 ) -> tuple[Standing | Exception, int]:
     """Let a waiter ask each second until it holds; return the last answer and its second.
 
@@ -83,20 +83,20 @@ def asked_until_held(
     for second in range(1, most):
         verbs.at(since + second)
         if others and second % 10 == 0:
-            assert all(isinstance(one, Held) for one in verbs.keep(others))
-        found = verbs.stand(Keep(waits, 0, 30.0))
+            assert all(isinstance(one, Held) for one in verbs.renew(others))
+        found = verbs.turn(waits)
         if isinstance(found, Held):
             break
     return found, second
 
 
-def renewed_for(verbs: Verbs, keeps: list[Keep], until: float) -> None:
+def renewed_for(verbs: Verbs, renewals: list[Renewal], until: float) -> None:
     """Renew the holds until that moment of the test's clock."""
     now = START
     while now < until:
         now = min(until, now + 25.0)
         verbs.at(now)
-        assert all(isinstance(one, Held) for one in verbs.keep(keeps))
+        assert all(isinstance(one, Held) for one in verbs.renew(renewals))
 
 
 @pytest.mark.parametrize("others", [0, 1, 12])
@@ -105,14 +105,14 @@ def test_a_dead_holder_that_was_renewed_for_long_is_dropped_in_time_after_a_step
 ) -> None:
     # Given a line whose last ticket is older than the time to which the clock is set back
     claims = [permit(others + 1) for _ in range(others + 1)]
-    keeps = [Keep(one, fence(verbs.join(one)), 30.0) for one in claims]
-    renewed_for(verbs, keeps, START + 2 * HOUR_S)
+    renewals = [Renewal(one, fence(verbs.join(one)), 30.0) for one in claims]
+    renewed_for(verbs, renewals, START + 2 * HOUR_S)
     since = START + HOUR_S
     # When one of the holders has died
     verbs.at(since)
     waits = permit(others + 1)
     ticket(verbs.join(waits))
-    _, second = asked_until_held(verbs, waits, since, 130, *keeps[1:])
+    _, second = asked_until_held(verbs, waits, since, 130, *renewals[1:])
     assert second < (45 if others < 8 else 120)
 
 
@@ -121,11 +121,11 @@ def test_a_holder_that_dies_after_a_renewal_behind_a_step_back_is_dropped_in_tim
     verbs: Verbs, others: int
 ) -> None:
     claims = [permit(others + 1) for _ in range(others + 1)]
-    keeps = [Keep(one, fence(verbs.join(one)), 30.0) for one in claims]
-    renewed_for(verbs, keeps, START + 2 * HOUR_S)
+    renewals = [Renewal(one, fence(verbs.join(one)), 30.0) for one in claims]
+    renewed_for(verbs, renewals, START + 2 * HOUR_S)
     since = START + HOUR_S
     verbs.at(since)
-    assert all(isinstance(one, Held) for one in verbs.keep(keeps))
+    assert all(isinstance(one, Held) for one in verbs.renew(renewals))
     # Then its lease lasts for its ttl, as it would have without the step
     verbs.at(since + 29)
     assert not isinstance(verbs.join(permit(others + 1), False), Held)
@@ -135,14 +135,14 @@ def test_a_holder_that_dies_after_a_renewal_behind_a_step_back_is_dropped_in_tim
 
 def test_a_dead_waiter_that_waited_for_long_gives_way_after_a_step_back(verbs: Verbs) -> None:
     holder, dead, waits = permit(2), permit(2, weight=2), permit(2, weight=2)
-    keep = Keep(holder, fence(verbs.join(holder)), 30.0)
-    waiting = Keep(dead, ticket(verbs.join(dead)), 30.0)
+    renewal = Renewal(holder, fence(verbs.join(holder)), 30.0)
+    ticket(verbs.join(dead))
     now = START
     while now < START + 300.0:
         now += 2.0
         verbs.at(now)
-        assert isinstance(verbs.keep([keep])[0], Held)
-        ticket(verbs.stand(waiting))
+        assert isinstance(verbs.renew([renewal])[0], Held)
+        ticket(verbs.turn(dead))
     since = START + 100.0
     verbs.at(since)
     ticket(verbs.join(waits))
@@ -154,8 +154,8 @@ def test_a_dead_waiter_that_waited_for_long_gives_way_after_a_step_back(verbs: V
 def test_a_lease_that_was_made_longer_stays_so_when_it_is_renewed_by_less(verbs: Verbs) -> None:
     one = claim()
     held = fence(verbs.join(one))
-    assert isinstance(verbs.keep([Keep(one, held, 3600.0)])[0], Held)
-    assert isinstance(verbs.keep([Keep(one, held, 30.0)])[0], Held)
+    assert isinstance(verbs.renew([Renewal(one, held, 3600.0)])[0], Held)
+    assert isinstance(verbs.renew([Renewal(one, held, 30.0)])[0], Held)
     for second in (1, 1800, 3599):
         verbs.at(START + second)
         assert not isinstance(verbs.join(claim(), False), Held)
@@ -175,10 +175,10 @@ def test_a_look_after_a_step_back_writes_nothing_and_succeeds(verbs: Verbs) -> N
 @pytest.mark.parametrize("back", [HOUR_S, DECADE_S])
 def test_a_living_holder_outlasts_a_clock_that_is_set_back(verbs: Verbs, back: float) -> None:
     holder, waits = claim(ttl=30.0), claim()
-    keep = Keep(holder, fence(verbs.join(holder)), 30.0)
+    renewal = Renewal(holder, fence(verbs.join(holder)), 30.0)
     verbs.at(START - back)
     place = ticket(verbs.join(waits))
-    found, second = asked_until_held(verbs, waits, START - back, 200, keep)
+    found, second = asked_until_held(verbs, waits, START - back, 200, renewal)
     assert (ticket(found), second) == (place, 199)
 
 
@@ -191,7 +191,7 @@ def test_a_dead_waiter_gives_way_in_time_though_the_clock_was_set_back(
     ticket(verbs.join(dead))
     place = ticket(verbs.join(waits))
     verbs.at(START - back)
-    ticket(verbs.stand(Keep(waits, place, 30.0)))
+    ticket(verbs.turn(waits))
     verbs.gone(holder)
     found, _ = asked_until_held(verbs, waits, START - back, 11)
     assert fence(found) == place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.model import Gone, Keep, Loss, Waiting
+from holdfast.core.model import Gone, Loss, Renewal, Waiting
 from tests.stores.redis.verbs import START, Verbs, claim, fence, permit, ticket
 
 HOUR_MS = 3_600_000
@@ -53,11 +53,11 @@ def test_the_keys_outlive_what_they_hold(ttl: float, verbs: Verbs) -> None:
     verbs.join(one)
     assert verbs.client.pttl(state) > ttl * 1000 + HOUR_MS
     verbs.join(two)
-    verbs.keep([Keep(two, 0, 0.01)])
-    verbs.stand(Keep(two, 0, 0.01))
+    verbs.renew([Renewal(two, 0, 0.01)])
+    verbs.renew([Renewal(two, 0, 0.01, weight=1)])
     verbs.gone(two)
     assert verbs.client.pttl(state) > ttl * 1000 + HOUR_MS
-    verbs.keep([Keep(one, 0, 86_400.0)])
+    verbs.renew([Renewal(one, 0, 86_400.0)])
     assert verbs.client.pttl(state) > 86_400_000 + HOUR_MS
 
 
@@ -71,8 +71,8 @@ def test_a_hold_that_is_renewed_for_days_keeps_its_keys(verbs: Verbs) -> None:
     for second in range(1, 2001):
         verbs.at(START + second)
         if second % 20 == 0:
-            assert fence(verbs.keep([Keep(one, 0, 60.0)])[0]) == fence(held)
-        assert isinstance(verbs.stand(Keep(two, 0, 60.0)), Waiting)
+            assert fence(verbs.renew([Renewal(one, 0, 60.0)])[0]) == fence(held)
+        assert isinstance(verbs.turn(two), Waiting)
         if second % 600 == 0:
             for key, seen in ends.items():
                 seen.append(verbs.client.pexpiretime(key))
@@ -98,7 +98,7 @@ def test_a_line_that_lost_its_second_key_continues(verbs: Verbs) -> None:
     verbs.join(one)
     verbs.join(two)
     verbs.client.delete(verbs.keys()[1])
-    assert verbs.stand(Keep(two, 0, 30.0)) == Gone(Loss.EXPIRED)
+    assert verbs.turn(two) == Gone(Loss.EXPIRED)
     assert isinstance(verbs.join(three), Waiting)
     verbs.gone(one)
-    assert fence(verbs.stand(Keep(three, 0, 30.0)))
+    assert fence(verbs.turn(three))

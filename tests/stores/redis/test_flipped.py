@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast import HoldfastError
-from holdfast.core.model import Claim, Full, Gone, Held, Keep, Mismatch
+from holdfast.core.model import Claim, Full, Gone, Held, Mismatch, Renewal
 from tests.stores.redis.verbs import START, Verbs, claim, fence, ticket
 
 #: The ttl of the holder, and of each later claim.
@@ -25,7 +25,7 @@ def fields(verbs: Verbs, name: str) -> Iterator[tuple[bytes, bytes]]:
                 yield key, field
 
 
-def free_after(verbs: Verbs, name: str, waits: Claim | None, place: int) -> float | str:
+def free_after(verbs: Verbs, name: str, waits: Claim | None) -> float | str:
     """Return the seconds until a later claim holds the name, or why no claim ever does."""
     passed = TTL_S
     said = ""
@@ -34,7 +34,7 @@ def free_after(verbs: Verbs, name: str, waits: Claim | None, place: int) -> floa
         verbs.at(START + passed)
         try:
             if waits is not None:
-                answer = verbs.stand(Keep(waits, place, TTL_S))
+                answer = verbs.turn(waits)
                 if isinstance(answer, Held):
                     return passed
                 if isinstance(answer, Gone):
@@ -87,13 +87,13 @@ def test_no_flipped_bit_locks_a_name(verbs: Verbs, waiting: bool) -> None:
         name = f"n{int(waiting)}-{number}-{bit}"
         verbs.at(START)
         fence(verbs.join(claim(name, ttl=TTL_S)))
-        waits, place = None, 0
+        waits = None
         if waiting:
             waits = claim(name, ttl=TTL_S)
-            place = ticket(verbs.join(waits))
+            ticket(verbs.join(waits))
         if not (field := flip(verbs, name, number, bit)):
             continue
-        took = free_after(verbs, name, waits, place)
+        took = free_after(verbs, name, waits)
         if not (isinstance(took, str) and took.startswith("clear")) and (
             isinstance(took, str) or took > TTL_S + LONGEST_S + 2 * ASKED_S
         ):
@@ -108,16 +108,16 @@ def test_no_flipped_bit_lets_a_second_one_in_that_both_keep(verbs: Verbs) -> Non
         name = f"n{number}-{bit}"
         verbs.at(START)
         holder, waits = claim(name, ttl=TTL_S), claim(name, ttl=TTL_S)
-        kept = Keep(holder, fence(verbs.join(holder)), TTL_S)
-        waiting = Keep(waits, ticket(verbs.join(waits)), TTL_S)
+        renewal = Renewal(holder, fence(verbs.join(holder)), TTL_S)
+        ticket(verbs.join(waits))
         if not (field := flip(verbs, name, number, bit)):
             continue
         both = 0
         for turn in range(1, 9):  # both ask for longer than any lease that they had before
             verbs.at(START + turn * TTL_S / 4)
             try:
-                (first,) = verbs.keep([kept])
-                both += isinstance(verbs.stand(waiting), Held) and isinstance(first, Held)
+                (first,) = verbs.renew([renewal])
+                both += isinstance(verbs.turn(waits), Held) and isinstance(first, Held)
             except HoldfastError:
                 break
         if both >= 5:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from holdfast.core.model import Claim, Gone, Held, Keep, Loss, Waiting
+from holdfast.core.model import Claim, Gone, Held, Loss, Renewal, Waiting
 from holdfast.stores.redis.complaints import ServerSaid
 from holdfast.stores.redis.keys import BUCKETS
 from holdfast.testing.promise import promised
@@ -293,18 +293,18 @@ def test_a_waiter_is_not_granted_until_the_grace_period_has_passed(
         else:
             assert verbs.gone(holds, suspect=release == "long")
         # Then the waiter continues to wait, whatever other verbs come
-        assert isinstance(verbs.stand(Keep(waits, 0, 30.0)), Waiting)
+        assert isinstance(verbs.turn(waits), Waiting)
         verbs.resize("refund", 1)
-        assert isinstance(verbs.stand(Keep(waits, 0, 30.0)), Waiting)
+        assert isinstance(verbs.turn(waits), Waiting)
         why = Loss.RELEASED if release == "long" else Loss.EXPIRED
-        assert verbs.keep([Keep(holds, 0, 30.0)]) == [Gone(why)]
+        assert verbs.renew([Renewal(holds, 0, 30.0)]) == [Gone(why)]
         assert ear.get_message(timeout=0.05) is None
     # And when the grace period has passed, it is granted
     for second in (2.5, 4.9):
         verbs.at(START + second)
-        assert isinstance(verbs.stand(Keep(waits, 0, 30.0)), Waiting)
+        assert isinstance(verbs.turn(waits), Waiting)
     verbs.at(START + 5.001)
-    assert isinstance(verbs.stand(Keep(waits, 0, 30.0)), Held)
+    assert isinstance(verbs.turn(waits), Held)
 
 
 def test_a_waiter_on_a_server_that_is_another_one_makes_the_guard_be_asked(verbs: Guarded) -> None:
@@ -313,4 +313,4 @@ def test_a_waiter_on_a_server_that_is_another_one_makes_the_guard_be_asked(verbs
     place = ticket(verbs.join(waits))
     verbs.copied()
     verbs.gone(holds)
-    assert verbs.ask(verbs.requests.stand(Keep(waits, 0, 30.0)))[:2] == [6, place]
+    assert verbs.ask(verbs.requests.turn(waits))[:2] == [6, place]

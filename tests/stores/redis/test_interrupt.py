@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import Client, StoreUnavailable
 from holdfast.runtime.blocking import boottime
-from holdfast.stores.redis.library import JOIN, KEEP, LEAVE, STAND, Script
+from holdfast.stores.redis.library import JOIN, LEAVE, RENEW, STAND, Script
 from holdfast.testing import lag
 from holdfast.testing.faults import DROP_REPLY, Proxy
 from tests.stores.redis.conftest import eventually
@@ -47,7 +47,9 @@ def _is_of(sha: bytes, name: bytes, sent: bytes) -> bool:
     return sha in sent and name in sent
 
 
-@pytest.mark.parametrize("verb", [JOIN, KEEP, LEAVE, STAND], ids=["join", "keep", "leave", "stand"])
+@pytest.mark.parametrize(
+    "verb", [JOIN, RENEW, LEAVE, STAND], ids=["join", "renew", "leave", "stand"]
+)
 def test_a_read_that_blocks_is_left_at_once_and_undone(
     verb: Script,
     by_proxy: Client,
@@ -66,7 +68,7 @@ def test_a_read_that_blocks_is_left_at_once_and_undone(
         thread = threading.Thread(target=lambda: (armed.wait(), ctrl_c()))  # noqa: B023
         thread.start()
         with pytest.raises(KeyboardInterrupt):
-            _pass(by_proxy, name, extend=verb is KEEP)
+            _pass(by_proxy, name, extend=verb is RENEW)
         came = time.monotonic()
         thread.join()
         if rival is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.core.model import Claim, Gone, Keep, Leave, Loss, Waiting
+from holdfast.core.model import Change, Claim, Gone, Leave, Loss, Renewal, Waiting
 from holdfast.core.policy import TOMB_S
 from holdfast.errors import ConfigError
 from holdfast.stores.redis import replies
@@ -141,7 +141,7 @@ def test_a_batch_of_a_hundred_with_a_broken_key_in_its_middle(verbs: Verbs) -> N
     fences = [fence(verbs.join(one)) for one in holds]
     verbs.client.delete(verbs.keys("n50")[0])
     verbs.client.rpush(verbs.keys("n50")[0], "theirs")
-    answers = verbs.keep([Keep(one, 0, 30.0) for one in holds])
+    answers = verbs.renew([Renewal(one, 0, 30.0) for one in holds])
     assert isinstance(answers[50], Exception)
     assert "n50 is a list" in str(answers[50])
     assert [fence(a) for a in answers[:50] + answers[51:]] == fences[:50] + fences[51:]
@@ -158,7 +158,7 @@ def test_any_name_owner_and_note_are_returned_unchanged(verbs: Verbs) -> None:
         rows = [(c.owner, c.meta, c.fence, c.weight) for c in line.claims]
         assert rows == [(strange, strange * 2, held, 2), (name[:80], "", waits, 2)]
         assert verbs.gone(one)
-        assert fence(verbs.stand(Keep(two, 0, 30.0))) == waits
+        assert fence(verbs.turn(two)) == waits
         assert verbs.gone(two)
 
 
@@ -202,10 +202,10 @@ def test_one_leave_skips_one_waiter_without_a_listener(verbs: Verbs, ear: Ear) -
     line = verbs.look()
     assert line is not None
     assert [c.held for c in line.claims] == [True, False, False]
-    assert verbs.stand(Keep(waiting[0], 0, 30.0)) == Gone(Loss.EXPIRED)
-    assert fence(verbs.stand(Keep(waiting[1], 0, 30.0)))
+    assert verbs.turn(waiting[0]) == Gone(Loss.EXPIRED)
+    assert fence(verbs.turn(waiting[1]))
     # And the order of the others is unchanged
-    assert isinstance(verbs.stand(Keep(waiting[2], 0, 30.0)), Waiting)
+    assert isinstance(verbs.turn(waiting[2]), Waiting)
     assert ear.heard() == []
 
 
@@ -219,17 +219,32 @@ def test_of_several_waiters_without_a_listener_one_is_skipped(verbs: Verbs, ear:
     last = ticket(verbs.join(waiting[2], address=ear.address))
     assert verbs.gone(first)
     # Then the first is skipped, and the third is granted in its place
-    assert verbs.stand(Keep(waiting[0], 0, 30.0)) == Gone(Loss.EXPIRED)
-    assert fence(verbs.stand(Keep(waiting[1], 0, 30.0)))
+    assert verbs.turn(waiting[0]) == Gone(Loss.EXPIRED)
+    assert fence(verbs.turn(waiting[1]))
     assert ear.heard() == [(waiting[2].id, last)]
+
+
+def test_only_a_request_for_its_turn_grants_a_waiter_or_prolongs_its_place(verbs: Verbs) -> None:
+    holder, waits, other = claim(ttl=1.0), claim(), "0" * 32
+    fence(verbs.join(holder))
+    ticket(verbs.join(waits))
+    for second in (0.5, 2.9):  # at the second time the lease of the holder has ended
+        verbs.at(START + second)
+        for weight in (0, 1):
+            assert verbs.renew([Renewal(waits, 0, 30.0, weight)]) == [Gone(Loss.EXPIRED)]
+        for new_id in ("", waits.id, other):
+            assert verbs.change(Change(waits, 0, 30.0, new_id)) == Gone(Loss.EXPIRED)
+    assert [one.held for one in verbs.look().claims] == [False]  # type: ignore[union-attr]
+    verbs.at(START + 3.1)
+    assert verbs.turn(waits) == Gone(Loss.EXPIRED)
 
 
 def test_an_address_that_comes_later_is_used(verbs: Verbs, ear: Ear) -> None:
     one, two = claim(), claim()
     verbs.join(one)
     waits = ticket(verbs.join(two))
-    verbs.stand(Keep(two, 0, 30.0), ear.address)
-    verbs.stand(Keep(two, 0, 30.0))
+    verbs.turn(two, address=ear.address)
+    verbs.turn(two)
     verbs.gone(one)
     assert ear.heard() == [(two.id, waits)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Client, StoreUnavailable
 from holdfast.runtime.blocking import boottime
-from holdfast.stores.redis.library import JOIN, JOIN_FREE, KEEP, LEAVE, LEAVE_ALL, STAND, Script
+from holdfast.stores.redis.library import JOIN, JOIN_FREE, LEAVE, LEAVE_ALL, RENEW, STAND, Script
 from holdfast.testing import lag
 from holdfast.testing.faces import Face
 from holdfast.testing.faults import DROP_PUSH, HOLD_REPLY, HOLD_REQUEST, Proxy
@@ -25,10 +25,10 @@ lag.watch()
 
 @pytest.fixture
 def words() -> lost.Words:
-    verbs = (JOIN, LEAVE, KEEP, STAND)
-    join, leave, keep, stand = (verb.sha for verb in verbs)
+    verbs = (JOIN, LEAVE, RENEW, STAND)
+    join, leave, renew, stand = (verb.sha for verb in verbs)
     together = (JOIN_FREE.sha, LEAVE_ALL.sha)
-    return lost.Words(join, leave, keep, stand, (stand,), *together, tries=300)
+    return lost.Words(join, leave, renew, stand, (stand,), *together, tries=300)
 
 
 @pytest.mark.parametrize("verb", [JOIN, LEAVE], ids=["join", "leave"])

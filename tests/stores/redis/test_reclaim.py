@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.core.model import RWLOCK_CAPACITY, Gone, Held, Keep, Kind, Loss
+from holdfast.core.model import RWLOCK_CAPACITY, Gone, Held, Kind, Loss, Renewal
 from holdfast.core.ports import NotYet
 from tests.servers.fixtures import NewRedis
 from tests.stores.redis.guarded import WINDOW_S, Guarded, promoted
@@ -27,7 +27,7 @@ def test_a_holder_that_was_forgotten_is_put_back_with_its_ticket(verbs: Guarded)
     verbs.at(START + 1)
     promoted(verbs)
     for _ in range(2):  # a repetition changes nothing
-        assert verbs.reclaim(Keep(one, held, 20.0)) == Held(held, 20.0)
+        assert verbs.reclaim(Renewal(one, held, 20.0)) == Held(held, 20.0)
     (row,) = verbs.look().holders  # type: ignore[union-attr]
     assert (row.fence, row.meta, row.owner, row.expires_in) == (held, "why", "somebody", 20.0)
     # Then it holds as before, and later claims have later tickets
@@ -35,7 +35,7 @@ def test_a_holder_that_was_forgotten_is_put_back_with_its_ticket(verbs: Guarded)
     later = ticket(verbs.join(other))
     assert later > held
     assert verbs.gone(one)
-    assert fence(verbs.stand(Keep(other, later, 30.0))) == later
+    assert fence(verbs.turn(other)) == later
 
 
 def test_tickets_continue_after_a_restored_holder_despite_the_clock(verbs: Guarded) -> None:
@@ -44,7 +44,7 @@ def test_tickets_continue_after_a_restored_holder_despite_the_clock(verbs: Guard
     verbs.client.flushall()
     verbs.at(START - 100)
     promoted(verbs)
-    assert verbs.reclaim(Keep(one, held, 30.0)) == Held(held, 30.0)
+    assert verbs.reclaim(Renewal(one, held, 30.0)) == Held(held, 30.0)
     verbs.at(START - 90)
     assert ticket(verbs.join(other)) == held + 1
 
@@ -53,22 +53,22 @@ def test_a_holder_is_restored_only_in_the_grace_period(verbs: Guarded) -> None:
     one = claim()
     held = fence(verbs.join(one))
     verbs.gone(one)
-    keep = Keep(one, held, 30.0)
+    renewal = Renewal(one, held, 30.0)
     # When recovery is off
-    assert verbs.reclaim(keep) == Gone(Loss.EXPIRED)
+    assert verbs.reclaim(renewal) == Gone(Loss.EXPIRED)
     # When the server is still the same one
     verbs.up(1000)
     verbs.know()
     verbs.judged()
-    assert verbs.reclaim(keep) == Gone(Loss.EXPIRED)
+    assert verbs.reclaim(renewal) == Gone(Loss.EXPIRED)
     # When recovery has not judged the record of another server yet
     verbs.remember(b"0" * 40)
     with pytest.raises(NotYet):
-        verbs.reclaim(keep)
+        verbs.reclaim(renewal)
     # And when the grace period has passed
     verbs.judged()
     verbs.at(START + WINDOW_S)
-    assert verbs.reclaim(keep) == Gone(Loss.EXPIRED)
+    assert verbs.reclaim(renewal) == Gone(Loss.EXPIRED)
     assert verbs.look() is None
 
 
@@ -87,7 +87,7 @@ def test_a_holder_is_restored_to_an_unused_line_without_a_grace_period(
     if used:
         fence(verbs.join(other))
         verbs.gone(other)
-    answer = verbs.reclaim(Keep(one, held, 60.0))
+    answer = verbs.reclaim(Renewal(one, held, 60.0))
     # Then it is restored, unless another claim has held the name since
     assert answer == (Gone(Loss.EXPIRED) if used else Held(held, 60.0))
 
@@ -99,7 +99,7 @@ def test_a_holder_does_not_come_back_if_its_keys_were_deleted(verbs: Guarded) ->
     one = claim()
     held = fence(verbs.join(one))
     verbs.client.delete(verbs.keys()[0])
-    assert verbs.reclaim(Keep(one, held, 30.0)) == Gone(Loss.EXPIRED)
+    assert verbs.reclaim(Renewal(one, held, 30.0)) == Gone(Loss.EXPIRED)
 
 
 def test_a_broken_hold_is_not_restored(verbs: Guarded) -> None:
@@ -107,7 +107,7 @@ def test_a_broken_hold_is_not_restored(verbs: Guarded) -> None:
     held = fence(verbs.join(one))
     verbs.break_("refund", held)
     promoted(verbs)
-    assert verbs.reclaim(Keep(one, held, 30.0)) == Gone(Loss.BROKEN)
+    assert verbs.reclaim(Renewal(one, held, 30.0)) == Gone(Loss.BROKEN)
 
 
 def test_a_claim_recorded_as_a_waiter_is_restored_as_a_holder(verbs: Guarded) -> None:
@@ -118,58 +118,58 @@ def test_a_claim_recorded_as_a_waiter_is_restored_as_a_holder(verbs: Guarded) ->
     ticket(verbs.join(third))
     verbs.at(START + 1)
     promoted(verbs)
-    keep = Keep(second, served, 30.0)
-    assert verbs.reclaim(keep) == Held(served, 30.0)
+    renewal = Renewal(second, served, 30.0)
+    assert verbs.reclaim(renewal) == Held(served, 30.0)
     # Then the first claim is not in its way, and the second is in the line only once
     line = verbs.look()
     assert [row.fence for row in line.holders] == [served]  # type: ignore[union-attr]
     assert len(line.waiters) == 1  # type: ignore[union-attr]
-    assert verbs.reclaim(Keep(first, 1, 30.0)) == Gone(Loss.EXPIRED)
+    assert verbs.reclaim(Renewal(first, 1, 30.0)) == Gone(Loss.EXPIRED)
 
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_of_two_claimed_holds_the_later_one_is_restored(verbs: Guarded, first: int) -> None:
     # Given a broken claim whose client doesn't know it, a later holder, and a server without both
     broken, holds = claim(), claim()
-    keeps = [Keep(broken, fence(verbs.join(broken)), 30.0)]
-    verbs.break_("refund", keeps[0].ticket)
-    keeps.append(Keep(holds, fence(verbs.join(holds)), 30.0))
+    renewals = [Renewal(broken, fence(verbs.join(broken)), 30.0)]
+    verbs.break_("refund", renewals[0].ticket)
+    renewals.append(Renewal(holds, fence(verbs.join(holds)), 30.0))
     verbs.client.flushall()
     verbs.at(START + 1)
     promoted(verbs)
     for number in (first, 1 - first, 0, 1):
-        answer = verbs.reclaim(keeps[number])
+        answer = verbs.reclaim(renewals[number])
     assert isinstance(answer, Held)
-    assert [row.fence for row in verbs.look().holders] == [keeps[1].ticket]  # type: ignore[union-attr]
+    assert [row.fence for row in verbs.look().holders] == [renewals[1].ticket]  # type: ignore[union-attr]
 
 
 def test_live_claims_are_not_displaced_by_remembered_ones(verbs: Guarded) -> None:
     # Given three permits, and a replica with three holders, two of which were released since
     live, gone, left, late = (permit(3, ttl=30.0) for _ in range(4))
-    keep = {one: Keep(one, fence(verbs.join(one)), 30.0) for one in (live, gone, left)}
+    held = {one: Renewal(one, fence(verbs.join(one)), 30.0) for one in (live, gone, left)}
     verbs.at(START + 1)
-    later = [Keep(late, int((START + 1) * 1e6), 30.0)]
+    later = [Renewal(late, int((START + 1) * 1e6), 30.0)]
     later.append(later[0]._replace(claim=permit(3), ticket=later[0].ticket + 1))
     promoted(verbs)
     # When the present holders renew or ask to be restored
     verbs.at(START + 2)
-    assert verbs.keep([keep[live]]) == [Held(keep[live].ticket, 30.0)]
+    assert verbs.renew([held[live]]) == [Held(held[live].ticket, 30.0)]
     for one in later:
         assert isinstance(verbs.reclaim(one), Held)
     found = [row.fence for row in verbs.look("gpu").holders]  # type: ignore[union-attr]
-    assert found == sorted(one.ticket for one in (keep[live], *later))
+    assert found == sorted(one.ticket for one in (held[live], *later))
     # And there is no permit for a fourth claim
-    fourth = later[0]._replace(claim=permit(3), ticket=keep[live].ticket - 1)
+    fourth = later[0]._replace(claim=permit(3), ticket=held[live].ticket - 1)
     assert verbs.reclaim(fourth) == Gone(Loss.EXPIRED)
 
 
 def test_many_readers_are_all_restored(verbs: Guarded) -> None:
     readers = [claim("book", kind=Kind.RWLOCK, capacity=RWLOCK_CAPACITY) for _ in range(40)]
-    keeps = [Keep(one, fence(verbs.join(one)), 30.0) for one in readers]
+    renewals = [Renewal(one, fence(verbs.join(one)), 30.0) for one in readers]
     verbs.client.flushall()
     verbs.at(START)
     promoted(verbs)
-    assert {type(verbs.reclaim(keep)) for keep in keeps} == {Held}
+    assert {type(verbs.reclaim(one)) for one in renewals} == {Held}
     assert len(verbs.look("book").holders) == 40  # type: ignore[union-attr]
     # And each can release, and then the line is empty
     for one in readers:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncClient, Client, StoreUnavailable
-from holdfast.stores.redis.library import JOIN, JOIN_FREE, KEEP, LEAVE, LEAVE_ALL, Script
+from holdfast.stores.redis.library import JOIN, JOIN_FREE, LEAVE, LEAVE_ALL, RENEW, Script
 from holdfast.testing.faces import Face
 from holdfast.testing.faults import (
     DROP_REPLY,
@@ -63,7 +63,7 @@ async def enter(client: AsyncClient, names: list[str], aim: Callable[[], None], 
     return "held"
 
 
-async def keep(client: AsyncClient, names: list[str], aim: Aim, line: Look) -> str:
+async def renew(client: AsyncClient, names: list[str], aim: Aim, line: Look) -> str:
     hold = await lock_of(client, names).acquire()
     aim()
     said = "kept"
@@ -88,7 +88,7 @@ async def leave(client: AsyncClient, names: list[str], aim: Aim, line: Look) -> 
 
 WORKS: dict[str, tuple[Try, Script, int]] = {
     "join": (enter, JOIN, 1),
-    "keep": (keep, KEEP, 1),
+    "renew": (renew, RENEW, 1),
     "leave": (leave, LEAVE, 1),
     "several": (enter, JOIN_FREE, 2),
     "leave several": (leave, LEAVE_ALL, 2),

@@ -6,7 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.core.model import RWLOCK_CAPACITY, Claim, Granted, Held, Kind, Leave, Waiting
+from holdfast.core.model import (
+    RWLOCK_CAPACITY,
+    Claim,
+    Granted,
+    Held,
+    Kind,
+    Leave,
+    Standing,
+    Waiting,
+)
 from holdfast.runtime.blocking import boottime, run_sync
 from holdfast.stores.redis import open_blocking
 from holdfast.stores.redis.blocking.port import ThreadPort
@@ -49,6 +58,9 @@ class Desk:
         leave = Leave(wanted.spec.name, wanted.id, 0)
         return run_sync(self.store.leave(leave, WITHIN_S))
 
+    def turn(self, wanted: Claim, waiting: Waiting) -> Standing:
+        return run_sync(self.store.turn(wanted, waiting.ticket, WITHIN_S))
+
     def wait(self, wanted: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         return run_sync(self.store.wait(wanted, waiting, seconds))
 
@@ -86,6 +98,26 @@ def test_a_wake_up_for_another_ticket_or_claim_is_ignored(
     assert boottime() - begun >= 0.15
     assert shared_redis.ask("PUBLISH", address, f"{second.id} {waiting.ticket}") == 1
     assert heard(desk, second, waiting) == Granted(waiting.ticket)
+
+
+def test_a_waiter_is_woken_in_the_process_that_asked_last_for_its_turn(
+    desk: Desk, redis_url: str, own_name: str
+) -> None:
+    first, second, waiting = desk.line_up(own_name)
+    other = Desk(redis_url)
+    try:
+        # When another process, in which the claim hasn't joined, asks for its turn
+        asked = other.turn(second, waiting)
+        assert isinstance(asked, Waiting)
+        assert asked.ticket == waiting.ticket
+        desk.leave(first)
+        # Then only this process is woken, and each process gets the same answer
+        assert heard(other, second, waiting) == Granted(waiting.ticket)
+        assert desk.wait(second, waiting, 0.2) is None
+        for one in (other, desk):
+            assert one.turn(second, waiting) == Held(waiting.ticket, second.spec.ttl)
+    finally:
+        run_sync(other.store.close())
 
 
 @pytest.mark.usefixtures("parser")

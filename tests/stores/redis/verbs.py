@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from holdfast.core.model import (
+    Change,
     Claim,
     Held,
     Joined,
-    Keep,
     Kind,
     Leave,
     LineRecord,
     Mismatch,
+    Renewal,
     Spec,
     Standing,
     Waiting,
@@ -139,21 +140,29 @@ class Verbs:
         reply = self.ask(self.requests.join(wanted, wait, address), tag)
         return replies.joined(reply, wanted, LABEL)
 
-    def stand(self, keep: Keep, address: bytes = b"", tag: bytes = b"") -> Standing:
-        return replies.stood(self.ask(self.requests.stand(keep, address), tag), keep, LABEL)
+    def turn(
+        self, wanted: Claim, ticket: int = 0, tag: bytes = b"", address: bytes = b""
+    ) -> Standing:
+        reply = self.ask(self.requests.turn(wanted, address), tag)
+        return replies.stood(reply, wanted.spec.ttl, LABEL)
 
-    def keep(self, keeps: Sequence[Keep], tag: bytes = b"") -> list[Standing | Exception]:
+    def change(self, change: Change, tag: bytes = b"") -> Standing:
+        return replies.stood(self.ask(self.requests.change(change), tag), change.ttl, LABEL)
+
+    def renew(self, renewals: Sequence[Renewal], tag: bytes = b"") -> list[Standing | Exception]:
         """Renew a batch as the store does: first the plain renewals, then all others."""
-        plain = [i for i, k in enumerate(keeps) if not (k.weight or k.new_id or k.detach)]
-        batches, wrong = self.requests.batches(keeps, plain, by_bucket=False)
+        plain = [i for i, renewal in enumerate(renewals) if not renewal.weight]
+        batches, wrong = self.requests.batches(renewals, plain, by_bucket=False)
         answers: dict[int, Standing | Exception] = dict(wrong)
         for places, call, _ in batches:
-            part = [keeps[i] for i in places]
-            found = replies.kept(self.ask(call, tag), part, LABEL)
+            part = [renewals[i] for i in places]
+            found = replies.renewed(self.ask(call, tag), part, LABEL)
             answers |= {i: one for i, one in zip(places, found, strict=True) if one is not None}
-        return [
-            answers[i] if i in answers else self.stand(k, b"", tag) for i, k in enumerate(keeps)
-        ]
+        for i, renewal in enumerate(renewals):
+            if i not in answers:
+                reply = self.ask(self.requests.renew(renewal), tag)
+                answers[i] = replies.stood(reply, renewal.ttl, LABEL)
+        return [answers[i] for i in range(len(renewals))]
 
     def leave(self, leave: Leave, tag: bytes = b"") -> bool:
         return replies.left(self.ask(self.requests.leave(leave), tag), LABEL)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from holdfast import Client
+from holdfast.stores.sqlite.blocking import entry, way
 from holdfast.testing import lag
-from tests.stores.sqlite.desk import Desk
+from tests.stores.sqlite.desk import Clock, Desk
 
 # Tests of milliseconds subtract the pauses of the machine.
 lag.watch()
@@ -39,6 +40,15 @@ def other(url: str) -> Iterator[Client]:
     """Another client of this database."""
     with Client(url) as made:
         yield made
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The store's clock in this process."""
+    made = Clock()
+    for module in (entry, way):
+        monkeypatch.setattr(module, "boottime", lambda: made.now)
+    return made
 
 
 @pytest.fixture

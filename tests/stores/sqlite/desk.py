@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import secrets
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from holdfast.core.model import (
+    Change,
     Claim,
     Granted,
     Held,
     Joined,
-    Keep,
     Kind,
     Leave,
     LineRecord,
+    Renewal,
     Spec,
     Standing,
     Waiting,
@@ -31,6 +33,13 @@ def claim(name: str = "refund", ttl: float = 30.0, **other: Any) -> Claim:
     """A new claim with its own secret id."""
     spec = Spec(name, Kind.LOCK, 1, 1, ttl, "somebody", "")
     return Claim(secrets.token_hex(16), spec._replace(**other))
+
+
+@dataclass
+class Clock:
+    """The store's clock in this process, which moves only when a test moves it."""
+
+    now: float = 5_000.0
 
 
 class Desk:
@@ -55,21 +64,29 @@ class Desk:
                 push = self.wait(wanted, answer, answer.retry_in)
                 if push is not None:
                     return push.fence
-                answer = self.keep(wanted, answer.ticket)
+                answer = self.turn(wanted, answer.ticket)
             assert isinstance(answer, Held), answer
             return answer.fence
         finally:
             self.store.unlisten(wanted)
 
-    def keep(self, kept: Claim, ticket: int, **other: Any) -> Standing:
-        """Renew one claim and return its state."""
-        (answer,) = self.keep_all([Keep(kept, ticket, kept.spec.ttl, **other)])
+    def renew(self, held: Claim, ticket: int) -> Standing:
+        """Renew one held claim and return its state."""
+        (answer,) = self.renew_all([Renewal(held, ticket, held.spec.ttl)])
         assert not isinstance(answer, Exception), answer
         return answer
 
-    def keep_all(self, keeps: list[Keep]) -> list[Standing | Exception]:
+    def renew_all(self, renewals: list[Renewal]) -> list[Standing | Exception]:
         """Renew a batch of claims and return one state or error for each."""
-        return run(self.store.keep(keeps, WITHIN_S))
+        return run(self.store.renew(renewals, WITHIN_S))
+
+    def turn(self, waiter: Claim, ticket: int) -> Standing:
+        """Ask for a claim that waits and return its state."""
+        return run(self.store.turn(waiter, ticket, WITHIN_S))
+
+    def change(self, held: Claim, ticket: int, **other: Any) -> Standing:
+        """Change the id or the owner of a held claim and return its state."""
+        return run(self.store.change(Change(held, ticket, held.spec.ttl, **other), WITHIN_S))
 
     def leave(self, left: Claim, ticket: int = 0, within: float = WITHIN_S, **other: Any) -> bool:
         """Release a hold or withdraw a waiting claim."""

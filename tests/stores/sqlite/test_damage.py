@@ -75,7 +75,7 @@ def test_a_damaged_word_of_the_file_mutex_grants_nothing_next_to_a_holder(
     with contextlib.suppress(HoldfastError):
         assert not there.free()
         assert there.join(claim("third"), wait=False) is not None
-        here.keep(held, fence)
+        here.renew(held, fence)
     # And no fence falls
     with contextlib.suppress(HoldfastError):
         answer = there.join(claim("fourth"), wait=False)
@@ -165,7 +165,7 @@ def test_statements_mean_the_same_without_the_numbers_of_their_parameters(
     # When one client waits for another, then all verbs work
     fence = here.hold(held := claim())
     there.join(wanted := claim())
-    assert here.keep(held, fence) == Held(fence, held.spec.ttl)
+    assert here.renew(held, fence) == Held(fence, held.spec.ttl)
     assert here.leave(held, fence)
     assert there.hold(wanted) > fence
 

@@ -97,19 +97,19 @@ def test_verbs_are_bounded_and_the_living_served_behind_thousands_of_dead(
         # Each verb removes a part of the dead waiters, and reports that there are more
         late = claim()
         assert isinstance(bounded(crowd, lambda: here.join(late, wait=False)), Refused)
-        assert isinstance(bounded(crowd, lambda: here.keep(crowd.holder, crowd.fence)), Held)
+        assert isinstance(bounded(crowd, lambda: here.renew(crowd.holder, crowd.fence)), Held)
         bounded(crowd, here.lines)
         bounded(crowd, lambda: here.leave(crowd.holder, crowd.fence))
         # And the first living waiter is granted after all dead waiters before it are removed
         wanted, ticket = crowd.alive[0]
         asked = 0
-        while not isinstance(answer := bounded(crowd, lambda: here.keep(wanted, ticket)), Held):
+        while not isinstance(answer := bounded(crowd, lambda: here.turn(wanted, ticket)), Held):
             assert isinstance(answer, Waiting)
             assert answer.retry_in == 0 or crowd.dead() == 0
             asked += 1
             assert asked <= MOST / STEPS + 1
         for one, at in crowd.alive[1:]:
-            assert isinstance(bounded(crowd, partial(here.keep, one, at)), Waiting)
+            assert isinstance(bounded(crowd, partial(here.turn, one, at)), Waiting)
         assert here.leave(wanted, ticket)
 
 
@@ -131,6 +131,6 @@ def test_what_a_dead_process_left_is_cleared_away_in_parts(
 
         here.engine._slow = counted
         wanted, ticket = crowd.alive[0]
-        until(lambda: here.keep(wanted, ticket) and not crowd.dead(), "all are removed")
+        until(lambda: here.turn(wanted, ticket) and not crowd.dead(), "all are removed")
         assert sum(parts) == before
         assert max(parts) <= 2 * STEPS  # what it left, and what the line drops by itself

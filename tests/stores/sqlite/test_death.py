@@ -193,7 +193,7 @@ def test_a_session_lives_as_long_as_any_process_has_its_descriptor(path: Path, h
         waiting = here.join(wanted := claim())
         assert isinstance(waiting, Waiting)
         assert here.wait(wanted, waiting, 0.05) is None
-        assert isinstance(here.keep(wanted, waiting.ticket), Waiting)
+        assert isinstance(here.turn(wanted, waiting.ticket), Waiting)
     finally:
         os.kill(command, signal.SIGKILL)
     # Then this client holds as soon as the command has ended
@@ -211,8 +211,8 @@ def test_an_unread_push_costs_only_time(here: Desk, there: Desk) -> None:
     there.port.boxes._used[wanted.id].close()
     # When the holder releases the lock, which grants in the database, but its wake-up fails
     assert here.leave(held, fence)
-    # Then the waiter holds as soon as it renews, and no other claim has taken the grant
-    assert isinstance(there.keep(wanted, waiting.ticket), Held)
+    # Then the waiter holds as soon as it asks, and no other claim has taken the grant
+    assert isinstance(there.turn(wanted, waiting.ticket), Held)
 
 
 def test_a_wake_up_wakes_only_its_claim(desk: Callable[..., Desk], here: Desk, there: Desk) -> None:
@@ -343,7 +343,7 @@ def test_a_child_that_ends_normally_disturbs_no_client(
         )
         assert (done.returncode, done.stderr) == (0, "")
         # Then all files are unchanged, and old and new clients agree on the holder
-        assert isinstance(here.keep(held, fence), Held)
+        assert isinstance(here.renew(held, fence), Held)
         assert isinstance(desk().join(claim(), wait=False), Refused)
     assert here.leave(held, fence)
     assert {line.name for line in here.lines()} <= {"mine"}

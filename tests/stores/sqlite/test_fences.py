@@ -87,7 +87,7 @@ def test_no_verb_waits_while_the_next_tickets_are_written_to_disk(
             # When the disk is slow, other clients still renew and acquire
             answer = other.join(claim(f"{before}"), True, 1.0)
             assert isinstance(answer, Held)
-            assert isinstance(other.keep(holding, kept), Held)
+            assert isinstance(other.renew(holding, kept), Held)
             fences.append(answer.fence)
             # And until the new limit is on the disk, no ticket of the new block is given
             assert words[header.LIMIT] == before < words[header.RESERVED]

@@ -159,10 +159,10 @@ def test_a_waiter_gets_an_error_at_once_when_the_disk_fails(tmp_path: Path) -> N
     with Client(url) as holder, Client(url) as other:
         hold = holder.lock("x").acquire()
 
-        async def keep(*_: object) -> list[Any]:
+        async def turn(*_: object) -> Any:
             raise DiskFailed("the disk of locks.db is full")
 
-        other._ctx.store.keep = keep  # type: ignore[method-assign]
+        other._ctx.store.turn = turn  # type: ignore[method-assign]
         found: list[str] = []
 
         def wait() -> None:

@@ -117,12 +117,12 @@ def test_abandoned_requests_are_skipped_unless_they_release(path: Path) -> None:
 #: A program that holds, detaches, and ends when its release has only been sent.
 ENDS = """
 import asyncio, sys
-from holdfast.core.model import Keep
+from holdfast.core.model import Change
 from tests.stores.sqlite.test_loop import *
 async def main(path):
     here, held = opened(path), claim(ttl=3600.0)
     answer = await here.join(held, True, 9)
-    await here.keep([Keep(held, answer.fence, 3600.0, detach=True)], 9)
+    await here.change(Change(held, answer.fence, 3600.0, detach=True), 9)
     print('ready', flush=True)
     sys.stdin.readline()
     undo = here.leave(leaving(held, answer.fence), 9)

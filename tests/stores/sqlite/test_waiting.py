@@ -96,7 +96,7 @@ def test_without_sockets_a_death_is_noticed_too(path: Path, desk: Callable[..., 
         child.send(signal.SIGKILL)
     died = boottime()
     # Then the waiter holds soon
-    while not isinstance(here.keep(wanted, waiting.ticket), Held):
+    while not isinstance(here.turn(wanted, waiting.ticket), Held):
         here.wait(wanted, waiting, 0.9)
     assert boottime() - died < 0.5 + lag.since(died)
 

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,30 +19,14 @@ import pytest
 from holdfast.core.model import Gone, Held, Loss, Refused, Waiting
 from holdfast.errors import ConfigError
 from holdfast.stores.sqlite import blocking
-from holdfast.stores.sqlite.blocking import entry, files, header, way, world
+from holdfast.stores.sqlite.blocking import entry, files, header, world
 from holdfast.stores.sqlite.blocking.database import Database
 from holdfast.stores.sqlite.blocking.lone import Lone
 from holdfast.stores.sqlite.blocking.paths import Place
 from holdfast.testing.faults import delete
 from tests.fenced.process import Child
 from tests.servers.process import until
-from tests.stores.sqlite.desk import Desk, claim
-
-
-@dataclass
-class Clock:
-    """The store's clock in this process, which moves only when a test moves it."""
-
-    now: float = 5_000.0
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    for module in (entry, way):
-        monkeypatch.setattr(module, "boottime", lambda: made.now)
-    return made
-
+from tests.stores.sqlite.desk import Clock, Desk, claim
 
 #: What is deleted or replaced: files and folders, by the ends of their names.
 GONE = {
@@ -92,14 +75,14 @@ def test_a_newcomer_after_a_deletion_waits_for_the_old_holders(
     waiting = new.join(wanted)
     assert isinstance(waiting, Waiting)
     clock.now += 1.5
-    assert isinstance(new.keep(wanted, waiting.ticket), Waiting)
+    assert isinstance(new.turn(wanted, waiting.ticket), Waiting)
     assert isinstance(new.join(claim("other"), wait=False), Refused)
     # And the next renewal reports the loss to the holder
-    assert old.keep(held, fence) == Gone(Loss.SESSION)
-    assert old.keep(leads, lined) == Gone(Loss.SESSION)
+    assert old.renew(held, fence) == Gone(Loss.SESSION)
+    assert old.renew(leads, lined) == Gone(Loss.SESSION)
     assert not old.leave(held, fence)
     # And the new client holds when the last lease of the old files has expired, not before
-    while not isinstance(answer := new.keep(wanted, waiting.ticket), Held):
+    while not isinstance(answer := new.turn(wanted, waiting.ticket), Held):
         assert clock.now < 5_032.0
         clock.now += 2.0
     assert clock.now >= 5_030.0
@@ -179,7 +162,7 @@ def test_a_detached_claim_outlives_the_file_mutex(
     fences = [first.hold(lone), first.hold(lined)]
     first.join(claim("lined"))
     for held, fence in zip((lone, lined), fences, strict=True):
-        assert isinstance(first.keep(held, fence, detach=True), Held)
+        assert isinstance(first.change(held, fence, detach=True), Held)
     first.close()
     gone = path.with_name("locks.db.d") / what
     gone.unlink() if gone.is_file() else shutil.rmtree(gone)
@@ -191,7 +174,7 @@ def test_a_detached_claim_outlives_the_file_mutex(
     # And the claims can be released and adopted, and fences continue to rise
     assert new.leave(lone, fences[0])
     fresh = claim("lined")
-    adopted = new.keep(lined, fences[1], new_id=fresh.id)
+    adopted = new.change(lined, fences[1], new_id=fresh.id)
     assert adopted == Held(fences[1], 30.0)
     assert new.leave(fresh, fences[1])
     assert min(line.claims[0].fence for line in new.lines()) > max(fences)
@@ -232,7 +215,7 @@ def test_a_session_that_is_missing_proves_nothing(path: Path, here: Desk, there:
     (path.with_name("locks.db.d") / "sessions" / here.engine._session.name).unlink()
     # When another client requests the lock, then the holder's lease counts
     assert isinstance(there.join(claim(), wait=False), Refused)
-    assert isinstance(here.keep(held, fence), Held)
+    assert isinstance(here.renew(held, fence), Held)
     assert here.leave(held, fence)
 
 
@@ -243,7 +226,7 @@ def test_after_a_boot_all_claims_are_dead_and_a_new_claim_holds(
     # Given claims of all sorts, detached ones too, and a machine that was booted
     with Desk(path) as old:
         fence = old.hold(held := claim(ttl=3600.0))
-        old.keep(held, fence, detach=True)
+        old.change(held, fence, detach=True)
         old.join(claim())
         last = old.hold(claim("lone", ttl=3600.0))
         limit = old.engine._files.words[header.LIMIT]
@@ -320,7 +303,7 @@ def test_claims_survive_a_kill_between_table_and_database(
         # Then it is held once, by its owner
         assert [c.fence for c in here.lines()[0].claims] == [fence]
         assert isinstance(desk().join(claim(), wait=False), Refused)
-        assert isinstance(here.keep(held, fence), Held)
+        assert isinstance(here.renew(held, fence), Held)
     # And after its release the name is free
     assert here.leave(held, fence)
     assert here.lines() == []

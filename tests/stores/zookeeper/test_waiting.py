@@ -13,8 +13,19 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from holdfast import AsyncClient, Client, Hold
-from holdfast.core.model import Claim, Held, Keep, Kind, Leave, Refused, Spec, Waiting
+from holdfast import AsyncClient, Client, Hold, NotSupported
+from holdfast.core.model import (
+    Change,
+    Claim,
+    Gone,
+    Held,
+    Kind,
+    Leave,
+    Refused,
+    Renewal,
+    Spec,
+    Waiting,
+)
 from holdfast.runtime.blocking import run_sync
 from holdfast.stores.zookeeper.names import KAZOO, beginning
 from holdfast.testing import lag
@@ -131,7 +142,7 @@ def test_an_empty_folder_that_is_removed_is_made_again(
     assert fences == sorted(set(fences))
 
 
-def test_a_claim_that_is_being_kept_does_not_expire_meanwhile(
+def test_a_claim_does_not_expire_during_its_turn(
     new_client: MakeClient, own_name: str, other: Client
 ) -> None:
     store = new_client()._ctx.store
@@ -140,7 +151,7 @@ def test_a_claim_that_is_being_kept_does_not_expire_meanwhile(
     waiting = run_sync(store.join(claim, True, 5.0))
     assert isinstance(waiting, Waiting)
     hold.release()
-    # Given a waiter whose TTL expires during its renewal
+    # Given a waiter whose TTL expires during its request
     store._own.claims[claim.id].expires = store._port.now() + 0.2
     driver = store._port._driver
     real = driver.send
@@ -151,12 +162,45 @@ def test_a_claim_that_is_being_kept_does_not_expire_meanwhile(
         store._on_alarm()
 
     driver.send = late
-    (answer,) = run_sync(store.keep([Keep(claim, waiting.ticket, 5.0)], 10.0))
+    answer = run_sync(store.turn(claim, waiting.ticket, 10.0))
     driver.send = real
     time.sleep(0.3)
     # Then it doesn't hold without a node
     assert isinstance(answer, Held)
     assert [one.fence for one in other.inspect(own_name)[0].holders] == [answer.fence]
+
+
+def test_only_a_turn_grants_a_waiter(
+    recipe: str, new_client: MakeClient, zookeeper_url: str, peer: Client, own_name: str
+) -> None:
+    ours = new_client(f"{zookeeper_url}?{recipe}", label="ours")
+    store, claim = ours._ctx.store, a_claim(own_name)
+    # Given a waiter
+    hold = peer.lock(own_name).acquire()
+    waiting = run_sync(store.join(claim, True, WITHIN_S))
+    assert isinstance(waiting, Waiting)
+    renewal = Renewal(claim, waiting.ticket, 60.0)
+    assert isinstance(run_sync(store.turn(claim, waiting.ticket, WITHIN_S)), Waiting)
+    with counted(ours) as trips:
+        assert isinstance(run_sync(store.turn(claim, waiting.ticket, WITHIN_S)), Waiting)
+    assert len(trips) == 1
+    # Then a renewal changes nothing, before and after the lock is free
+    mine = store._own.claims[claim.id]
+    expires = mine.expires
+    assert isinstance(run_sync(store.renew([renewal], WITHIN_S))[0], Gone)
+    hold.release()
+    assert isinstance(run_sync(store.renew([renewal], WITHIN_S))[0], Gone)
+    assert (mine.held, mine.expires) == (False, expires)
+    held = run_sync(store.turn(claim, waiting.ticket, WITHIN_S))
+    assert isinstance(held, Held)
+    # And the claim exists only for the client that has joined it
+    theirs, passed = peer._ctx.store, renewal._replace(ticket=held.fence)
+    assert isinstance(run_sync(theirs.turn(claim, held.fence, WITHIN_S)), Gone)
+    assert isinstance(run_sync(theirs.renew([passed], WITHIN_S))[0], Gone)
+    with pytest.raises(NotSupported, match="ends with its session"):
+        run_sync(store.change(Change(claim, held.fence, 60.0, detach=True), WITHIN_S))
+    assert isinstance(run_sync(store.renew([passed], WITHIN_S))[0], Held)
+    assert run_sync(store.leave(Leave(own_name, claim.id, held.fence), WITHIN_S))
 
 
 # -- a line of ten thousand nodes, most of them dead ---------------------------------------------
@@ -210,16 +254,16 @@ def test_verbs_are_bounded_and_the_living_served_behind_thousands_of_dead(
     standing = done(store.join(living, True, WITHIN_S))
     assert isinstance(standing, Waiting)
     assert standing.position == MOST + 1
-    keep = Keep(living, standing.ticket, 60.0)
     # Then the cost of each verb is bounded
     assert isinstance(done(store.join(a_claim(own_name), False, WITHIN_S)), Refused)
-    done(store.keep([Keep(holder, held.fence, 60.0)], WITHIN_S))
-    assert isinstance(done(store.keep([keep], WITHIN_S))[0], Waiting)
+    done(store.renew([Renewal(holder, held.fence, 60.0)], WITHIN_S))
+    assert isinstance(done(store.turn(living, standing.ticket, WITHIN_S)), Waiting)
     (line,) = done(store.inspect(own_name, WITHIN_S, True), LOOK_S, MOST + REQUESTS)
     assert len(line.claims) >= MOST
     assert done(store.leave(Leave(own_name, holder.id, held.fence), WITHIN_S))
     # And the last waiter is granted once the session has ended
     theirs.stop()
     theirs.close()
-    eventually(lambda: isinstance(done(store.keep([keep], WITHIN_S))[0], Held), 20.0)
+    turn = partial(store.turn, living, standing.ticket, WITHIN_S)
+    eventually(lambda: isinstance(done(turn()), Held), 20.0)
     assert done(store.leave(Leave(own_name, living.id, standing.ticket), WITHIN_S))

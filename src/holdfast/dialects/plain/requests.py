@@ -15,9 +15,9 @@ from .layouts import Layout
 from .tokens import SHAPES
 
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lua")
-_NAMES = ("join", "probe", "keep", "leave", "look")
+_NAMES = ("join", "probe", "renew", "leave", "look")
 SCRIPTS = tuple(script_of(name, assembled(name, _FOLDER)) for name in _NAMES)
-_JOIN, _PROBE, _KEEP, _LEAVE, _LOOK = SCRIPTS
+_JOIN, _PROBE, _RENEW, _LEAVE, _LOOK = SCRIPTS
 #: The text in the key of a tombstone, before the mark of the claim (see ``tokens``).
 GONE = b":holdfast-gone:"
 _SIGNALS = "lock-signal:"
@@ -58,10 +58,10 @@ class Requests:
         args = self.shape.token(mark, now), self._set, self._life(claim.spec.ttl)
         return call_of(_PROBE, (key, _tomb_of(key, mark)), *args)
 
-    def keep(self, claim: Claim, ttl: float) -> Call:
+    def renew(self, claim: Claim, ttl: float) -> Call:
         """Return the call that sets the time to live of the key to ``ttl`` seconds from now."""
         key = self.layout.key(claim.spec.name)
-        return call_of(_KEEP, (key,), self.mark(claim.id), self._expire, self._life(ttl))
+        return call_of(_RENEW, (key,), self.mark(claim.id), self._expire, self._life(ttl))
 
     def leave(self, leave: Leave, suspect: bool) -> Call:
         """Return the call that frees the key; ``suspect``: the claim's join can still come."""

@@ -1,8 +1,8 @@
 """The verbs on plain keys: the request of each verb, and the meaning of its answer.
 
 There is no line, so a waiter has ticket 0 and writes nothing to the server. It tries again after a
-notification that the key has changed, and at intervals. A holder has a ticket above 0. A claim
-with such a ticket renews, and never tries to take the key. So no renewal takes a lost lock again.
+notification that the key has changed, and at intervals. Only these tries take the key. So no
+renewal takes a lost lock again.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from ...core.model import (
     Granted,
     Held,
     Joined,
-    Keep,
     Kind,
     Leave,
     LineRecord,
     Loss,
     Mismatch,
     Refused,
+    Renewal,
     Standing,
     Waiting,
 )
 from ...core.policy import PATIENCE_S
+from ...core.ports import NoHandover
 from ...errors import HoldfastError, NotSupported, StoreUnavailable
 from ...stores.redis.complaints import ServerSaid
 from ..claims import number_of, shown
@@ -62,11 +63,11 @@ _LOOK_MAX = 100
 _FAMILY = "plain"
 
 
-class PlainStore:
+class PlainStore(NoHandover):
     """The contract of the methods is :class:`holdfast.core.ports.Store`."""
 
     capabilities = CAPABILITIES
-    keep_batch = 100
+    batch_max = 100
     patience = PATIENCE_S
     watch_every = lease_max = math.inf
 
@@ -147,24 +148,27 @@ class PlainStore:
 
     # -- renewing and waiting --------------------------------------------------------------
 
-    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        """Renew holds; a waiter tries again when that is due; see the contract."""
-        if len(keeps) == 1 and not keeps[0].ticket:
-            claim = keeps[0].claim
-            wait = self._waits.setdefault(claim.id, Wait(claim.id))
-            if wait.left > 0:
-                return [Waiting(0, 0, wait.left)]
-            return [await self._try_again(claim, wait, within)]
-        calls = [self._requests.keep(keep.claim, keep.ttl) for keep in keeps]
+    async def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
+        """Renew holds in one round trip; see the contract."""
+        calls = [self._requests.renew(renewal.claim, renewal.ttl) for renewal in renewals]
         said = await self._port.ask_many(calls, within)
-        return [self._kept(keep, reply) for keep, reply in zip(keeps, said, strict=True)]
+        return [
+            self._renewed(renewal, reply) for renewal, reply in zip(renewals, said, strict=True)
+        ]
 
-    def _kept(self, keep: Keep, reply: Any) -> Standing | Exception:
+    def _renewed(self, renewal: Renewal, reply: Any) -> Standing | Exception:
         if reply == 1:
-            return Held(keep.ticket, keep.ttl)
+            return Held(renewal.ticket, renewal.ttl)
         if reply == 0:  # if the lease has expired, the caller reports that instead
             return Gone(Loss.BROKEN)
         return self._wrong(reply)
+
+    async def turn(self, claim: Claim, ticket: int, within: float) -> Standing:
+        """Try again to take the key, if that is due; see the contract."""
+        wait = self._waits.setdefault(claim.id, Wait(claim.id))
+        if wait.left > 0:
+            return Waiting(0, 0, wait.left)
+        return await self._try_again(claim, wait, within)
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
         """Sleep until the key has changed, and grant nothing; see the contract."""

@@ -18,7 +18,7 @@ JOIN_FAIR = _script("join_fair")
 JOIN_READ = _script("join_read")
 JOIN_WRITE = _script("join_write")
 JOIN_PERMITS = _script("join_permits")
-KEEP = _script("keep")
+RENEW = _script("renew")
 DOWNGRADE = _script("downgrade")
 LEAVE = _script("leave")
 BREAK = _script("break")
@@ -30,7 +30,7 @@ SCRIPTS = (
     JOIN_READ,
     JOIN_WRITE,
     JOIN_PERMITS,
-    KEEP,
+    RENEW,
     DOWNGRADE,
     LEAVE,
     BREAK,

@@ -13,11 +13,11 @@ from ...core.model import (
     Gone,
     Held,
     Joined,
-    Keep,
     LineRecord,
     Loss,
     Mismatch,
     Refused,
+    Renewal,
     Standing,
     Waiting,
 )
@@ -84,16 +84,16 @@ def again_in(left_ms: int) -> float:
     return min(ASK_AGAIN_S_MAX, (left_ms + 1) / 1000) if left_ms >= 0 else ASK_AGAIN_S_MAX
 
 
-def kept(reply: Reply, keeps: Sequence[Keep], label: str) -> list[Standing | Exception]:
+def renewed(reply: Reply, renewals: Sequence[Renewal], label: str) -> list[Standing | Exception]:
     """Read the answers to renewals: a state or an error for each."""
-    if not isinstance(reply, list) or len(reply) != len(keeps):
+    if not isinstance(reply, list) or len(reply) != len(renewals):
         raise _strange(reply, label)
     answers: list[Standing | Exception] = []
-    for one, keep in zip(reply, keeps, strict=True):
+    for one, renewal in zip(reply, renewals, strict=True):
         if isinstance(one, bytes):
             answers.append(_wrong_type(one, label))
         else:
-            answers.append(Held(keep.ticket, keep.ttl) if one else Gone(Loss.BROKEN))
+            answers.append(Held(renewal.ticket, renewal.ttl) if one else Gone(Loss.BROKEN))
     return answers
 
 

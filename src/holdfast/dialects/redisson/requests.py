@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ...core.model import Claim, Keep, Kind, Leave
+from ...core.model import Claim, Kind, Leave, Renewal
 from ...core.policy import TOMB_S
 from ...stores.redis.library import Script
 from ...stores.redis.scripts import Call
@@ -115,31 +115,31 @@ class Requests:
         keys = [names.lock, tombstone, names.tokens]
         return _call(library.JOIN, keys, lease, field, int(self.options.fenced))
 
-    def keep(self, keeps: Sequence[Keep]) -> Call:
-        """Return the call that renews holds. `replies.kept` reads its answer."""
+    def renew(self, renewals: Sequence[Renewal]) -> Call:
+        """Return the call that renews holds. `replies.renewed` reads its answer."""
         keys: list[str] = []
         args: list[str | bytes | int] = []
-        for keep in keeps:
-            claim, lease = keep.claim, ms(keep.ttl)
+        for renewal in renewals:
+            claim, lease = renewal.claim, ms(renewal.ttl)
             spec, names = claim.spec, self.names(claim.spec.name)
             if spec.kind is Kind.SEMAPHORE:
                 keys += [self._leases(names)] * 2
                 args += ["permit", lease, stem_of(claim.id), spec.weight]
-            elif spec.kind is Kind.RWLOCK and (keep.weight or spec.weight) == 1:
+            elif spec.kind is Kind.RWLOCK and (renewal.weight or spec.weight) == 1:
                 owner = self.owner(claim.id)
                 keys += [names.lock, names.lease(owner)]
                 args += ["read", lease, owner, 1]
             else:
                 keys += [names.lock, names.lock]
                 args += ["lock", lease, self.field(claim), 1]
-        return _call(library.KEEP, keys, *args)
+        return _call(library.RENEW, keys, *args)
 
-    def downgrade(self, keep: Keep) -> Call:
+    def downgrade(self, renewal: Renewal) -> Call:
         """Return the call that turns a writer into a reader. The answer is 1 on success."""
-        names, owner = self.names(keep.claim.spec.name), self.owner(keep.claim.id)
+        names, owner = self.names(renewal.claim.spec.name), self.owner(renewal.claim.id)
         keys = [names.lock, names.lease(owner)]
         said = (names.rw_channel, self._wakes_all)
-        return _call(library.DOWNGRADE, keys, ms(keep.ttl), owner, *said)
+        return _call(library.DOWNGRADE, keys, ms(renewal.ttl), owner, *said)
 
     def leave(self, leave: Leave, latches: Sequence[str] = ()) -> Call:
         """Return the call that withdraws or releases a claim. The answer is 1 if it was held.

@@ -1,4 +1,4 @@
-"""The six verbs on Redisson's keys: the request of each verb, and the meaning of its answer.
+"""The verbs on Redisson's keys: the request of each verb, and the meaning of its answer.
 
 Only a fair lock has a line (Redisson's queue). Otherwise a waiter writes nothing to the server. It
 subscribes to the channel on which Redisson publishes the end of a hold. It asks again after a
@@ -20,17 +20,18 @@ from ...core.model import (
     Gone,
     Held,
     Joined,
-    Keep,
     Kind,
     Leave,
     LineRecord,
     Loss,
     Mismatch,
     Refused,
+    Renewal,
     Standing,
     Waiting,
 )
 from ...core.policy import PATIENCE_S
+from ...core.ports import NoHandover
 from ...errors import HoldfastError, NotSupported, StoreUnavailable
 from ...stores.redis.replies import whole
 from ...stores.redis.scripts import Call
@@ -40,7 +41,7 @@ from .requests import WEIGHT_MAX, Options, Requests
 
 Reply = Any
 #: Maximum number of renewals in one request, as with Redisson itself.
-KEEP_MAX = 100
+BATCH_MAX = 100
 #: Maximum number of names that `inspect` reads in one round trip.
 _LOOK_MAX = 50
 #: Maximum number of answers to earlier releases that one release deletes at the server.
@@ -99,10 +100,10 @@ class Port(Protocol):
         ...
 
 
-class RedissonStore:
+class RedissonStore(NoHandover):
     """The contract of the methods is :class:`holdfast.core.ports.Store`."""
 
-    keep_batch = KEEP_MAX
+    batch_max = BATCH_MAX
     patience = PATIENCE_S
     #: There is no recovery after a server lost its data, because the peers don't take part in it.
     watch_every = lease_max = math.inf
@@ -163,45 +164,46 @@ class RedissonStore:
         field = self._requests.field(claim)
         return replies.joined(reply, claim, field, self._options.fenced, self.label)
 
-    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        """Renew a batch; see the contract. A claim without a ticket waits, and asks again."""
-        if len(keeps) == 1 and not keeps[0].ticket:
-            return [await self._stand(keeps[0].claim, within)]
+    async def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
+        """Renew a batch in one round trip; see the contract."""
         calls: list[Call] = []
-        turned = [at for at, keep in enumerate(keeps) if self._turns(keep)]
-        plain = [at for at in range(len(keeps)) if at not in turned]
+        shrunk = [at for at, renewal in enumerate(renewals) if self._downgrades(renewal)]
+        plain = [at for at in range(len(renewals)) if at not in shrunk]
         if plain:
-            calls.append(self._requests.keep([keeps[at] for at in plain]))
-        calls += [self._requests.downgrade(keeps[at]) for at in turned]
+            calls.append(self._requests.renew([renewals[at] for at in plain]))
+        calls += [self._requests.downgrade(renewals[at]) for at in shrunk]
         said = await self._port.ask_many(calls, within)
         found: dict[int, Standing | Exception] = {}
         if plain:
-            found.update(self._kept(said.pop(0), keeps, plain))
-        for at, reply in zip(turned, said, strict=True):
-            found.update(self._kept([reply] if type(reply) is int else reply, keeps, [at]))
-        return [found[at] for at in range(len(keeps))]
+            found.update(self._renewed(said.pop(0), renewals, plain))
+        for at, reply in zip(shrunk, said, strict=True):
+            found.update(self._renewed([reply] if type(reply) is int else reply, renewals, [at]))
+        return [found[at] for at in range(len(renewals))]
 
-    async def _stand(self, claim: Claim, within: float) -> Standing:
-        """Ask again for a waiter; return its state.
+    async def turn(self, claim: Claim, ticket: int, within: float) -> Standing:
+        """Ask again for a waiter; see the contract.
 
-        A claim that can no longer be granted is `Gone`; its next join returns the reason."""
+        The server knows a claim by its id and its client, so the same id at another client is
+        another claim. A claim that can no longer be granted is `Gone`; its next join returns the
+        reason."""
         answer = await self._again(claim, within)
         return answer if isinstance(answer, Held | Waiting | Gone) else Gone(Loss.EXPIRED)
 
     @staticmethod
-    def _turns(keep: Keep) -> bool:
-        """Return True if this renewal turns a writer into a reader."""
-        return keep.claim.spec.kind is Kind.RWLOCK and 0 < keep.weight < keep.claim.spec.weight
+    def _downgrades(renewal: Renewal) -> bool:
+        """Return True if this renewal makes a writer a reader."""
+        spec = renewal.claim.spec
+        return spec.kind is Kind.RWLOCK and 0 < renewal.weight < spec.weight
 
-    def _kept(
-        self, reply: Reply | Exception, keeps: Sequence[Keep], places: list[int]
+    def _renewed(
+        self, reply: Reply | Exception, renewals: Sequence[Renewal], places: list[int]
     ) -> dict[int, Standing | Exception]:
-        part = [keeps[at] for at in places]
+        part = [renewals[at] for at in places]
         try:
-            kept = replies.kept(whole(reply), part, self.label)
+            renewed = replies.renewed(whole(reply), part, self.label)
         except HoldfastError as wrong:
             return dict.fromkeys(places, wrong)
-        return dict(zip(places, kept, strict=True))
+        return dict(zip(places, renewed, strict=True))
 
     async def leave(self, leave: Leave, within: float) -> bool:
         """Withdraw or release; see the contract."""

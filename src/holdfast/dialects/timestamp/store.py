@@ -27,17 +27,18 @@ from ...core.model import (
     Granted,
     Held,
     Joined,
-    Keep,
     Kind,
     Leave,
     LineRecord,
     Loss,
     Mismatch,
     Refused,
+    Renewal,
     Standing,
     Waiting,
 )
 from ...core.policy import PATIENCE_S
+from ...core.ports import NoHandover
 from ...errors import ConfigError, HoldfastError, NotSupported, StoreUnavailable
 from ...stores.redis.complaints import ServerSaid
 from ..claims import shown
@@ -73,11 +74,11 @@ _LEAST_S = 0.005
 _FAMILY = "timestamp"
 
 
-class TimestampStore:
+class TimestampStore(NoHandover):
     """The contract of the methods is :class:`holdfast.core.ports.Store`."""
 
     capabilities = CAPABILITIES
-    keep_batch = 100
+    batch_max = 100
     patience = PATIENCE_S
     watch_every = lease_max = math.inf
 
@@ -196,37 +197,36 @@ class TimestampStore:
 
     # -- renewing and waiting --------------------------------------------------------------
 
-    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        """Renew holds; a waiter tries again when that is due; see the contract."""
+    async def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
+        """Renew holds, one after the other; see the contract."""
         until = self._port.now() + within
-        if len(keeps) == 1 and not keeps[0].ticket:
-            return [await self._stand(keeps[0].claim, until)]
         found: list[Standing | Exception] = []
-        for keep in keeps:
+        for renewal in renewals:
             try:
-                found.append(await self._port.finish(self._renew(keep, until)))
+                found.append(await self._port.finish(self._renew(renewal, until)))
             except HoldfastError as wrong:
                 found.append(wrong)
         return found
 
-    async def _stand(self, claim: Claim, until: float) -> Standing:
+    async def turn(self, claim: Claim, ticket: int, within: float) -> Standing:
+        """Try again to take the key, if that is due; see the contract."""
         wait = self._waits.setdefault(claim.id, Wait(claim.id))
         if wait.left > 0:
             return Waiting(0, 0, wait.left)
-        taken = await self._take(claim, until)
+        taken = await self._take(claim, self._port.now() + within)
         return taken if isinstance(taken, Held) else Waiting(0, 0, wait.again(taken, False))
 
-    async def _renew(self, keep: Keep, until: float) -> Standing:
-        claim = keep.claim
+    async def _renew(self, renewal: Renewal, until: float) -> Standing:
+        claim = renewal.claim
         mine = self._mine.get(claim.id)
         if mine is None or not await self._is_ours(claim.spec.name, mine, until):
             return Gone(Loss.BROKEN)
         key, seen = self._key(claim.spec.name), mine.stamp
-        fresh = mine.sent = self._new(claim, keep.ttl)
+        fresh = mine.sent = self._new(claim, renewal.ttl)
         before = await self._do(until, b"GETSET", key, fresh)
         if before == seen or (mine.over and before and self._stamps.close(before, seen)):
             mine.stamp, mine.sent = fresh, b""
-            return self._got(mine, keep.ttl)
+            return self._got(mine, renewal.ttl)
         mine.stamp = mine.sent = b""  # another client took the key between our two requests
         if before is None:
             await self._do(until, b"DEL", key)

@@ -1,4 +1,4 @@
-"""The line of claims as a plain state machine: the meaning of the six verbs.
+"""The line of claims as a plain state machine: the meaning of the verbs.
 
 It has no clock, no lock, no input and no output: the caller passes ``now``, and sends the wake-ups
 that a verb returns. Every other store must answer as this one does (the differential test compares
@@ -24,19 +24,20 @@ from typing import Any
 
 from ...core.model import (
     WAITERS_MAX,
+    Change,
     Claim,
     ClaimRecord,
     Full,
     Gone,
     Held,
     Joined,
-    Keep,
     Kind,
     Leave,
     LineRecord,
     Loss,
     Mismatch,
     Refused,
+    Renewal,
     Standing,
     Waiting,
 )
@@ -151,21 +152,30 @@ class Lines:
             held.append(Held(line.held[claim.id].ticket, spec.ttl))
         return held, pokes
 
-    def keep(self, keep: Keep, now: float, address: Any = None) -> tuple[Standing, list[Poke]]:
-        """See :meth:`holdfast.core.ports.Store.keep`; this renews one claim of the batch."""
-        name, cid = keep.claim.spec.name, keep.claim.id
-        line = self.lines.get(name)
-        if line is None:
-            return self._gone(cid, now), []
-        if keep.new_id and keep.new_id in line.held:
-            cid = keep.new_id
-        row = line.held.get(cid) or line.waiting.get(cid)
-        if row is None or (keep.new_id and not row.held):
+    def renew(self, renewal: Renewal, now: float) -> tuple[Standing, list[Poke]]:
+        """See :meth:`holdfast.core.ports.Store.renew`; this renews one claim of the batch."""
+        name, cid = renewal.claim.spec.name, renewal.claim.id
+        line, row = self._row(name, cid)
+        if line is None or row is None:
             return self._gone(cid, now), []
         if row.leaving or row.expires <= now:
             return Gone(Loss.EXPIRED), self._line(name, now)[1]
-        if keep.new_id and cid != keep.new_id and self.tombs.get(keep.new_id, _NO_TOMB)[0] > now:
-            return self._gone(keep.new_id, now), []  # the adopting client has given up
+        if not row.held:
+            return self._waiting(line, row, now), []
+        if 0 < renewal.weight < row.weight:
+            line.used -= row.weight - renewal.weight
+            row.weight = renewal.weight
+        return self._prolong(row, name, renewal.ttl, now)
+
+    def turn(self, claim: Claim, now: float, address: Any = None) -> tuple[Standing, list[Poke]]:
+        """See :meth:`holdfast.core.ports.Store.turn`."""
+        name, cid = claim.spec.name, claim.id
+        line, row = self._row(name, cid)
+        if line is None or row is None:
+            return self._gone(cid, now), []
+        if row.leaving or row.expires <= now:
+            return Gone(Loss.EXPIRED), self._line(name, now)[1]
+        pokes: list[Poke] = []
         if not row.held:
             row.expires = now + self.patience
             row.address = address if address is not None else row.address
@@ -176,12 +186,37 @@ class Lines:
                 return Gone(Loss.EXPIRED), pokes
             if not row.held:
                 return self._waiting(line, row, now), pokes
-        else:
-            pokes = []
-        row.expires = max(row.expires, now + keep.ttl)
-        row.ttl = keep.ttl
-        self._change(line, row, keep)
-        return Held(row.ticket, keep.ttl), pokes + self._line(name, now)[1]
+        answer, more = self._prolong(row, name, claim.spec.ttl, now)
+        return answer, pokes + more
+
+    def change(self, change: Change, now: float) -> tuple[Standing, list[Poke]]:
+        """See :meth:`holdfast.core.ports.Store.change`."""
+        claim, fresh = change.claim, change.new_id
+        name, cid = claim.spec.name, claim.id
+        line, row = self._row(name, cid)
+        if line is not None and fresh in line.held:  # a repeated request
+            cid, row = fresh, line.held[fresh]
+        if line is None or row is None or not row.held:
+            return self._gone(cid, now), []
+        if row.leaving or row.expires <= now:
+            return Gone(Loss.EXPIRED), self._line(name, now)[1]
+        if fresh and cid != fresh and self.tombs.get(fresh, _NO_TOMB)[0] > now:
+            return self._gone(fresh, now), []  # the adopting client has given up
+        if fresh:
+            line.held = OrderedDict((fresh if i == cid else i, one) for i, one in line.held.items())
+            row.id, row.owner = fresh, claim.spec.owner
+        return self._prolong(row, name, change.ttl, now)
+
+    def _row(self, name: str, cid: str) -> tuple[Line | None, Row | None]:
+        """Return the line, and the row of the claim in it, held or waiting."""
+        line = self.lines.get(name)
+        return line, (line.held.get(cid) or line.waiting.get(cid)) if line else None
+
+    def _prolong(self, row: Row, name: str, ttl: float, now: float) -> tuple[Held, list[Poke]]:
+        """Renew the lease of a held claim."""
+        row.expires = max(row.expires, now + ttl)
+        row.ttl = ttl
+        return Held(row.ticket, ttl), self._line(name, now)[1]
 
     def leave(self, leave: Leave, now: float) -> tuple[bool, list[Poke]]:
         """See :meth:`holdfast.core.ports.Store.leave`."""
@@ -348,18 +383,6 @@ class Lines:
 
     def _retry_in(self, line: Line, now: float) -> float:
         return max(0.0, min(ASK_AGAIN_S_MAX, line.first - now))
-
-    def _change(self, line: Line, row: Row, keep: Keep) -> None:
-        """Apply the changes that a keep may make: a smaller weight, another id and owner."""
-        if 0 < keep.weight < row.weight:
-            line.used -= row.weight - keep.weight
-            row.weight = keep.weight
-        if keep.new_id:
-            order = list(line.held)
-            line.held = OrderedDict(
-                (keep.new_id if i == row.id else i, line.held[i]) for i in order
-            )
-            row.id, row.owner = keep.new_id, keep.claim.spec.owner
 
     def _end(self, line: Line, row: Row, name: str, now: float) -> tuple[bool, list[Poke]]:
         alive = row.expires > now

@@ -9,14 +9,15 @@ from typing import Protocol, TypeVar
 
 from ...core.model import (
     Capabilities,
+    Change,
     Claim,
     Granted,
     Held,
     Joined,
-    Keep,
     Leave,
     LineRecord,
     Mismatch,
+    Renewal,
     Standing,
     Waiting,
 )
@@ -64,7 +65,7 @@ class MemoryStore:
     """Lines in memory, shared by all clients of the process."""
 
     capabilities: Capabilities = CAPABILITIES
-    keep_batch = 1000
+    batch_max = 1000
     watch_every = lease_max = math.inf
 
     def __init__(self, port: Port) -> None:
@@ -86,15 +87,27 @@ class MemoryStore:
         _send(pokes)
         return answer
 
-    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+    async def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
         """See ``core.ports.Store``."""
         answers: list[Standing | Exception] = []
-        for keep in keeps:
-            box = self._boxes.get(keep.claim.id)
-            answer, pokes = self._port.call(partial(_keep, keep, box))
+        for renewal in renewals:
+            answer, pokes = self._port.call(partial(_renew, renewal))
             _send(pokes)
             answers.append(answer)
         return answers
+
+    async def turn(self, claim: Claim, ticket: int, within: float) -> Standing:
+        """See ``core.ports.Store``."""
+        box = self._boxes.get(claim.id)
+        answer, pokes = self._port.call(lambda lines, now: lines.turn(claim, now, box))
+        _send(pokes)
+        return answer
+
+    async def change(self, change: Change, within: float) -> Standing:
+        """See ``core.ports.Store``."""
+        answer, pokes = self._port.call(lambda lines, now: lines.change(change, now))
+        _send(pokes)
+        return answer
 
     async def leave(self, leave: Leave, within: float) -> bool:
         """See ``core.ports.Store``."""
@@ -158,8 +171,8 @@ class MemoryStore:
         self._port.forked()
 
 
-def _keep(keep: Keep, box: Mailbox | None, lines: Lines, now: float) -> tuple[Standing, list[Poke]]:
-    return lines.keep(keep, now, box)
+def _renew(renewal: Renewal, lines: Lines, now: float) -> tuple[Standing, list[Poke]]:
+    return lines.renew(renewal, now)
 
 
 def _send(pokes: list[Poke]) -> None:

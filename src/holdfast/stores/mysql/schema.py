@@ -12,11 +12,11 @@ from ...runtime.files import text
 from .config import DEFAULT_PREFIX
 
 #: The version of the procedures. A change of their behaviour needs a new version.
-VERSION = 3
-FILES = ("tables", "line", "join", "keep", "leave", "together", "sweep")
+VERSION = 4
+FILES = ("tables", "line", "join", "stand", "leave", "together", "sweep")
 #: Version and files of serial queues, which are newer than locks: a client of locks doesn't need
 #: these files.
-QUEUE_VERSION = 2
+QUEUE_VERSION = 3
 QUEUE_FILES = (
     "queue_tables",
     "queue_track",

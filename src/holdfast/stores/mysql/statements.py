@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, ParamSpec
 
-from ...core.model import Claim, Keep, Kind, Leave
+from ...core.model import Change, Claim, Kind, Leave, Renewal
 from ...core.policy import PATIENCE_S, TOMB_S
 from ...errors import NotHeld
 from ...runtime import codec
@@ -160,10 +160,23 @@ class LockCalls(Statements):
         "claim.spec.weight:n claim.spec.ttl:us claim.spec.owner:text claim.spec.meta:text wait:n "
         "$patience"
     )
-    #: Renews one claim, held or waiting, or changes it.
-    stand: Row[[Keep]] = Row(
-        "keep.claim.spec.name:text keep.claim.id:id keep.ttl:us $patience keep.weight:n "
-        "keep.new_id:id? keep.claim.spec.owner:text"
+    #: Asks for one claim that waits, or renews it if it is held.
+    turn: Row[[Claim]] = Row(
+        "claim.spec.name:text claim.id:id claim.spec.ttl:us $patience $zero $none "
+        "claim.spec.owner:text",
+        name="stand",
+    )
+    #: Renews one claim that is held, perhaps with a smaller weight. Here and in `change`, the
+    #: patience is 0, so a claim that waits isn't changed.
+    renew_one: Row[[Renewal]] = Row(
+        "renewal.claim.spec.name:text renewal.claim.id:id renewal.ttl:us $zero renewal.weight:n "
+        "$none renewal.claim.spec.owner:text",
+        name="stand",
+    )
+    change: Row[[Change]] = Row(
+        "change.claim.spec.name:text change.claim.id:id change.ttl:us $zero $zero "
+        "change.new_id:id? change.claim.spec.owner:text",
+        name="stand",
     )
     #: The second argument is the lifetime of a tombstone in seconds; 0: no tombstone.
     _leave: Row[[Leave, float]] = Row(
@@ -174,7 +187,7 @@ class LockCalls(Statements):
     resize: Row[[str, int]] = Row("name:text $semaphore capacity:n")
     sweep: Row[[int, float]] = Row("rows:n idle:us", f"CALL {{prefix}}_sweep_{VERSION}(%s, %s)")
     #: Renews claims that are held.
-    renew: Row[[Iterable[Keep]]] = Row("keeps*claim.spec.name:text,claim.id:id,ttl:us")
+    renew: Row[[Iterable[Renewal]]] = Row("renewals*claim.spec.name:text,claim.id:id,ttl:us")
     #: Releases claims that are alone in their lines.
     leave_all: Row[[Iterable[Leave]]] = Row("leaves*name:text,id:id")
     join_free: Row[[Iterable[Claim]]] = Row(

@@ -1,4 +1,4 @@
-"""The six verbs of locks on MySQL and MariaDB: their statements, and what the replies mean.
+"""The verbs of locks on MySQL and MariaDB: their statements, and what the replies mean.
 
 This module uses no socket. A port sends a statement to the server, for threads (``blocking/``) or
 for one event loop (``aio/``).
@@ -13,14 +13,15 @@ from typing import Protocol
 
 from ...core.model import (
     Capabilities,
+    Change,
     Claim,
     Granted,
     Held,
     Joined,
-    Keep,
     Leave,
     LineRecord,
     Mismatch,
+    Renewal,
     Standing,
     Waiting,
 )
@@ -35,7 +36,7 @@ from .statements import IDLE_S, SWEEP_ROWS, LockCalls, by_name
 #: The capabilities of this store.
 CAPABILITIES = Capabilities(store="mysql", wakes_waiters=False, queues=True, guards=True)
 #: Maximum number of claims in one statement: the statement locks the rows of all their names.
-KEEP_MAX = 64
+BATCH_MAX = 64
 #: One leave in this many sweeps unused names: a leave whose ticket is a multiple of this number.
 #: Tickets are microseconds, so this is as good as a random choice.
 SWEEP_EVERY = 128
@@ -84,7 +85,7 @@ class MysqlStore:
     """See :class:`holdfast.core.ports.Store`."""
 
     capabilities = CAPABILITIES
-    keep_batch = KEEP_MAX
+    batch_max = BATCH_MAX
     patience = PATIENCE_S
     watch_every = lease_max = math.inf
 
@@ -107,52 +108,54 @@ class MysqlStore:
             self._waiting[claim.id] = LOOK_FIRST_S, answer.position
         return answer
 
-    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        """Renew a batch; see the contract.
+    async def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
+        """Renew held claims; see the contract.
 
-        Plain renewals of held claims share a statement. A separate statement is needed for a
-        waiter, for a claim that must change, and for a claim whose line has a waiter to grant.
+        Plain renewals share a statement. A claim that gets a smaller weight needs a separate
+        statement, and so does a claim that the shared statement didn't renew.
         """
         until = self._port.now() + within
-        plain = [
-            at
-            for at, keep in enumerate(keeps)
-            if not (keep.weight or keep.new_id or keep.claim.id in self._waiting)
-        ]
+        plain = [at for at, one in enumerate(renewals) if not one.weight]
         found: dict[int, Standing | Exception] = {}
         if len(plain) > 1:
-            found.update(await self._renew(keeps, plain, within))
-        for at, keep in enumerate(keeps):
+            found = await self._renew_together(renewals, plain, within)
+        for at, renewal in enumerate(renewals):
             if at not in found:
-                try:
-                    found[at] = await self._stand(keep, until - self._port.now())
-                except HoldfastError as wrong:
-                    if len(keeps) == 1:
-                        raise
-                    found[at] = wrong
-        return [found[at] for at in range(len(keeps))]
+                found[at] = await self._renew_one(renewal, until - self._port.now())
+        return [found[at] for at in range(len(renewals))]
 
-    async def _renew(
-        self, keeps: Sequence[Keep], places: list[int], within: float
+    async def _renew_together(
+        self, renewals: Sequence[Renewal], places: list[int], within: float
     ) -> dict[int, Standing | Exception]:
-        order = [places[at] for at in by_name([keeps[at].claim.spec.name for at in places])]
-        rows = await self._port.call(self._statements.renew(keeps[at] for at in order), within)
+        """Renew the claims at these places; return the answers to the renewed ones."""
+        order = [places[at] for at in by_name([renewals[at].claim.spec.name for at in places])]
+        rows = await self._port.call(self._statements.renew(renewals[at] for at in order), within)
         tickets = replies.numbers(rows) or []
         return {
-            at: Held(ticket, keeps[at].ttl)
+            at: Held(ticket, renewals[at].ttl)
             for at, ticket in zip(order, tickets, strict=True)
             if ticket
         }
 
-    async def _stand(self, keep: Keep, within: float) -> Standing:
-        rows = await self._port.call(self._statements.stand(keep), within)
-        answer = replies.stood(rows)
+    async def _renew_one(self, renewal: Renewal, within: float) -> Standing | Exception:
+        try:
+            return replies.stood(await self._port.call(self._statements.renew_one(renewal), within))
+        except HoldfastError as wrong:
+            return wrong
+
+    async def turn(self, claim: Claim, ticket: int, within: float) -> Standing:
+        """Ask for a claim that waits; see the contract."""
+        answer = replies.stood(await self._port.call(self._statements.turn(claim), within))
         if isinstance(answer, Waiting):
-            nap, place = self._waiting.get(keep.claim.id, (LOOK_FIRST_S, 0))
+            nap, place = self._waiting.get(claim.id, (LOOK_FIRST_S, 0))
             if answer.position == 1 < place:  # this claim is next
                 nap = LOOK_FIRST_S
-            self._waiting[keep.claim.id] = nap, answer.position
+            self._waiting[claim.id] = nap, answer.position
         return answer
+
+    async def change(self, change: Change, within: float) -> Standing:
+        """Renew a held claim, and change its id or its owner; see the contract."""
+        return replies.stood(await self._port.call(self._statements.change(change), within))
 
     async def leave(self, leave: Leave, within: float) -> bool:
         """Withdraw or release, and grant the waiters that now fit; see the contract."""

@@ -12,7 +12,7 @@ from functools import partial
 from operator import attrgetter
 from typing import ClassVar, NamedTuple, ParamSpec
 
-from ...core.model import Claim, Keep, Leave
+from ...core.model import Change, Claim, Leave, Renewal
 from ...core.policy import PATIENCE_S
 from ...errors import ConfigError
 from ...runtime import codec
@@ -28,7 +28,7 @@ BATCH_MAX = 100
 
 _URGENT = frozenset(
     {
-        "keep", "leave", "break_", "leave_all", "look", "reclaim",
+        "renew", "renew_one", "change", "leave", "break_", "leave_all", "look", "reclaim",
         "queue_extend", "queue_settle", "queue_give_back",
         "refresh_prolong", "refresh_abandon", "refresh_finish",
     }
@@ -155,9 +155,10 @@ class Calls:
             "window": guard_window(settings),
             "relaxed": KINDS["yes"](settings.relaxed),
             "patience": most,
-            # Arguments of a break
+            # Fixed arguments of some verbs
             "none": None,
             "zero": b"0",
+            "empty": b"",
             "no": KINDS["yes"](False),
             "ttl": microseconds(30.0),
         }
@@ -227,13 +228,26 @@ class LockCalls(Calls):
         "$window $relaxed"
     )
     #: Renews claims that are held, and changes nothing else.
-    keep: Row[[Sequence[Keep]]] = Row(
-        "keeps*claim.spec.name:b keeps*claim.id:t keeps*ttl:us $relaxed"
+    renew: Row[[Sequence[Renewal]]] = Row(
+        "renewals*claim.spec.name:b renewals*claim.id:t renewals*ttl:us $relaxed"
     )
-    #: Renews one claim, held or waiting, or changes it.
-    stand: Row[[Keep, str]] = Row(
-        "keep.claim.spec.name:b keep.claim.id:t keep.ttl:us $patience address:t keep.weight:n "
-        "keep.new_id:id? keep.claim.spec.owner:b $window $relaxed"
+    #: Renews one claim that is held, perhaps with a smaller weight. Here and in `change`, the
+    #: patience is 0, so a claim that waits isn't changed.
+    renew_one: Row[[Renewal]] = Row(
+        "renewal.claim.spec.name:b renewal.claim.id:t renewal.ttl:us $zero $empty renewal.weight:n "
+        "$none renewal.claim.spec.owner:b $window $relaxed",
+        name="stand",
+    )
+    change: Row[[Change]] = Row(
+        "change.claim.spec.name:b change.claim.id:t change.ttl:us $zero $empty $zero "
+        "change.new_id:id? change.claim.spec.owner:b $window $relaxed",
+        name="stand",
+    )
+    #: Asks for one claim that waits, or renews it if it is held.
+    turn: Row[[Claim, str]] = Row(
+        "claim.spec.name:b claim.id:t claim.spec.ttl:us $patience address:t $zero $none "
+        "claim.spec.owner:b $window $relaxed",
+        name="stand",
     )
     leave: Row[[Leave]] = Row(
         "leave.name:b leave.id:secret leave.ticket:n leave.after:us leave.suspect:yes leave.ttl:us "
@@ -261,8 +275,8 @@ class LockCalls(Calls):
     #: Returns the generation of the server, and the rest of the grace period.
     look: Row[[]] = Row("$window $relaxed")
     #: Restores a hold that the server forgot, for the whole ttl, because the holder relies on it.
-    reclaim: Row[[Keep, int]] = Row(
-        "keep.claim.spec.name:b keep.claim.id:t keep.ticket:n keep.claim.spec.kind:t "
-        "keep.claim.spec.capacity:n weight:n keep.ttl:us keep.claim.spec.owner:b "
-        "keep.claim.spec.meta:b $window $relaxed"
+    reclaim: Row[[Renewal, int]] = Row(
+        "renewal.claim.spec.name:b renewal.claim.id:t renewal.ticket:n renewal.claim.spec.kind:t "
+        "renewal.claim.spec.capacity:n weight:n renewal.ttl:us renewal.claim.spec.owner:b "
+        "renewal.claim.spec.meta:b $window $relaxed"
     )

@@ -15,9 +15,9 @@ from .config import GRACE_S_MAX
 
 #: The number at the end of the names of lock functions and of all helpers. So clients of two
 #: releases can share a schema, and an older release never replaces the functions of a newer one.
-VERSION = 3
+VERSION = 4
 #: The number at the end of the names of queue functions.
-QUEUE_VERSION = 2
+QUEUE_VERSION = 3
 #: The first version of the whole schema that has queues.
 WITH_QUEUES = 2
 #: The number at the end of the names of refresh guard functions.
@@ -26,8 +26,8 @@ REFRESH_VERSION = 2
 WITH_GUARDS = 3
 #: The version of the whole schema. Since 4, the verbs repair rows that another program changed, and
 #: wait for a row no longer than the caller waits. Since 5, they distinguish a release from an
-#: expiry, and can change the owner alone.
-WHOLE = 5
+#: expiry, and can change the owner alone. Since 6, a renewal never grants a claim that waits.
+WHOLE = 6
 #: Seconds after its last request for which a waiter can be woken. A live waiter sends a request at
 #: least every `NAP_S_MAX` seconds.
 ASLEEP_S = NAP_S_MAX + 0.5

@@ -12,11 +12,11 @@ from ...core.model import (
     Gone,
     Held,
     Joined,
-    Keep,
     LineRecord,
     Loss,
     Mismatch,
     Refused,
+    Renewal,
     Standing,
     Waiting,
 )
@@ -62,14 +62,14 @@ def standing(rows: Rows, label: str) -> Standing:
     raise strange(rows, label)
 
 
-def kept(rows: Rows, keeps: Sequence[Keep], label: str) -> list[Held | None]:
-    """Return the reply for each keep of a call. None: the claim needs a separate call, `stand`."""
+def renewed(rows: Rows, renewals: Sequence[Renewal], label: str) -> list[Held | None]:
+    """Return the reply to each renewal of a call. None: the claim needs a separate call."""
     tickets = [int(one) for one in words(rows, label)]
-    if len(tickets) != len(keeps):
+    if len(tickets) != len(renewals):
         raise strange(rows, label)
     return [
-        Held(ticket, keep.ttl) if ticket else None
-        for ticket, keep in zip(tickets, keeps, strict=True)
+        Held(ticket, renewal.ttl) if ticket else None
+        for ticket, renewal in zip(tickets, renewals, strict=True)
     ]
 
 

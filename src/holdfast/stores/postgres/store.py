@@ -13,16 +13,17 @@ from typing import Protocol
 
 from ...core.model import (
     Capabilities,
+    Change,
     Claim,
     Gone,
     Granted,
     Held,
     Joined,
-    Keep,
     Leave,
     LineRecord,
     Loss,
     Mismatch,
+    Renewal,
     Standing,
     Waiting,
 )
@@ -92,7 +93,7 @@ class Port(Protocol):
 class PostgresStore:
     """See :class:`holdfast.core.ports.Store`."""
 
-    keep_batch = BATCH_MAX
+    batch_max = BATCH_MAX
     patience = PATIENCE_S
 
     def __init__(self, port: Port, settings: Settings) -> None:
@@ -109,8 +110,6 @@ class PostgresStore:
         self.lease_max = self._window if settings.guard == "strict" else math.inf
         #: The generation of the server at the last check; empty before the first check.
         self._mark = b""
-        #: Ids of the claims that wait here.
-        self._waiting: set[str] = set()
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
         """Enter the line, atomically; see the contract."""
@@ -121,33 +120,32 @@ class PostgresStore:
         rows = await self._port.ask(self._calls.join(claim, True, address), within)
         self._note_deaf()
         answer = replies.joined(rows, self.label)
-        if isinstance(answer, Waiting):
-            self._waiting.add(claim.id)
-            if not address and not self._port.deaf:
-                return await self._introduce(claim, answer, within)
+        if isinstance(answer, Waiting) and not address and not self._port.deaf:
+            return await self._introduce(claim, answer, within)
         return answer
 
     async def _introduce(self, claim: Claim, waiting: Waiting, within: float) -> Joined:
         """Send the address of a waiter to the server; if that fails, the waiter asks again soon."""
-        keep = Keep(claim, waiting.ticket, claim.spec.ttl)
         try:
-            return await self._stand(keep, min(within, ADDRESS_S))
+            return await self.turn(claim, waiting.ticket, min(within, ADDRESS_S))
         except StoreUnavailable:
             return waiting
 
-    async def _stand(self, keep: Keep, within: float) -> Standing:
-        """Renew a waiter. If this client doesn't receive wake-ups yet, start to listen first."""
-        cid = keep.claim.id
-        address = self._port.seat(cid)
+    async def turn(self, claim: Claim, ticket: int, within: float) -> Standing:
+        """Ask for a claim that waits; see the contract.
+
+        If this client doesn't receive wake-ups yet, start to listen first.
+        """
+        address = self._port.seat(claim.id)
         if not address and not self._port.deaf:
             try:
                 await self._port.listen(within / 2)
             except StoreUnavailable as wrong:
                 log.debug("%s: no waiter can be woken now: %s", self.label, wrong)
             self._note_deaf()
-            address = self._port.seat(cid)
+            address = self._port.seat(claim.id)
             within /= 2
-        rows = await self._port.ask(self._calls.stand(keep, address), within)
+        rows = await self._port.ask(self._calls.turn(claim, address), within)
         return replies.standing(rows, self.label)
 
     def _note_deaf(self) -> None:
@@ -155,54 +153,45 @@ class PostgresStore:
         if self._port.deaf:
             self.capabilities = CAPABILITIES._replace(wakes_waiters=False, wakeup_grants=False)
 
-    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        """Renew a batch; see the contract.
+    async def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
+        """Renew held claims; see the contract.
 
-        Plain renewals of held claims share a call. Each waiter, and each claim that must be
-        changed, needs a separate call.
+        Plain renewals share a call. A claim that gets a smaller weight needs a separate call, and
+        so does a claim that the shared call didn't find among the holders.
         """
-        if len(keeps) == 1 and keeps[0].claim.id in self._waiting:
-            return [await self._stand(keeps[0], within)]
-        plain = [at for at, one in enumerate(keeps) if not (one.weight or one.new_id or one.detach)]
+        plain = [at for at, one in enumerate(renewals) if not one.weight]
         found: dict[int, Standing | Exception] = {}
         if plain:
-            asked = [keeps[at] for at in plain]
-            rows = await self._port.ask(self._calls.keep(asked), within)
-            kept = replies.kept(rows, asked, self.label)
-            found = {at: one for at, one in zip(plain, kept, strict=True) if one is not None}
-        for at in range(len(keeps)):
+            asked = [renewals[at] for at in plain]
+            rows = await self._port.ask(self._calls.renew(asked), within)
+            answers = replies.renewed(rows, asked, self.label)
+            found = {at: one for at, one in zip(plain, answers, strict=True) if one is not None}
+        for at in range(len(renewals)):
             if at not in found:
-                found[at] = await self._alone(keeps[at], within)
-        return [found[at] for at in range(len(keeps))]
+                found[at] = await self._renew_one(renewals[at], within)
+        return [found[at] for at in range(len(renewals))]
 
-    async def _alone(self, keep: Keep, within: float) -> Standing | Exception:
-        """Renew one claim that was not renewed with the others; restore it if it was forgotten."""
+    async def _renew_one(self, renewal: Renewal, within: float) -> Standing | Exception:
+        """Renew one claim in a separate call; restore it if the server has forgotten it."""
         try:
-            rows = await self._port.ask(self._calls.stand(keep, ""), within)
+            rows = await self._port.ask(self._calls.renew_one(renewal), within)
             answer = replies.standing(rows, self.label)
-            if isinstance(answer, Held) or not self._may_be_back(keep, answer):
+            if not self._guarded or answer != Gone(Loss.EXPIRED):
                 return answer
-            rows = await self._port.ask(
-                self._calls.reclaim(keep, keep.weight or keep.claim.spec.weight), within
-            )
-            again = replies.standing(rows, self.label)
+            weight = renewal.weight or renewal.claim.spec.weight
+            rows = await self._port.ask(self._calls.reclaim(renewal, weight), within)
+            answer = replies.standing(rows, self.label)
         except HoldfastError as wrong:
             return wrong
-        if isinstance(again, Held):
-            log.warning(
-                "%s had lost a hold on %r; it is restored", self.label, keep.claim.spec.name
-            )
-            return again
-        return answer if isinstance(answer, Gone) else again
+        if isinstance(answer, Held):
+            name = renewal.claim.spec.name
+            log.warning("%s had lost a hold on %r; it is restored", self.label, name)
+        return answer
 
-    def _may_be_back(self, keep: Keep, answer: Standing) -> bool:
-        """True if this client held the claim, and the server can have lost it."""
-        if not self._guarded or keep.new_id or keep.claim.id in self._waiting:
-            return False
-        if keep.detach:  # the claim of a token: it may have ended long ago, or be in another store
-            return False
-        over = Loss.BROKEN, Loss.RELEASED
-        return not (isinstance(answer, Gone) and answer.reason in over)
+    async def change(self, change: Change, within: float) -> Standing:
+        """Renew a held claim, and change its id or its owner; see the contract."""
+        rows = await self._port.ask(self._calls.change(change), within)
+        return replies.standing(rows, self.label)
 
     async def leave(self, leave: Leave, within: float) -> bool:
         """Withdraw or release, and wake the waiters that now fit; see the contract."""
@@ -257,7 +246,6 @@ class PostgresStore:
 
     def unlisten(self, claim: Claim) -> None:
         """See the contract."""
-        self._waiting.discard(claim.id)
         self._port.unlisten(claim.id)
 
     async def close(self) -> None:
@@ -266,7 +254,6 @@ class PostgresStore:
 
     def forked(self) -> None:
         """See the contract."""
-        self._waiting = set()
         self._mark = b""
         self.queues.forget()
         self.guards.forget()

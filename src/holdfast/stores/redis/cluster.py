@@ -21,7 +21,7 @@ from .cluster_values import Reading
 from .complaints import MOVED, ServerSaid, complaint
 from .guard import LOOKS, Guard, Reply, Verdict, asks
 from .keys import BUCKETS
-from .library import EXTEND, KEEP, PROLONG
+from .library import EXTEND, PROLONG, RENEW
 from .nodes import Face, Node, looked, scanned
 from .scripts import Call
 from .slots import ASK, ELSEWHERE, sent_to
@@ -38,7 +38,7 @@ FIND_S = 1.0
 #: time, its grace period begins at its next use.
 OPEN_S = 0.5
 #: Scripts that renew leases. After ASK, such a script is sent to the node that takes over the slot.
-_OF_ONE_KEY = (KEEP, EXTEND, PROLONG)
+_OF_ONE_KEY = (RENEW, EXTEND, PROLONG)
 
 
 class ClusterPort:

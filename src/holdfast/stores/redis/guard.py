@@ -25,7 +25,7 @@ from ...errors import ConfigError, StoreUnavailable
 from .complaints import ServerSaid, complaint
 from .config import Settings
 from .keys import BUCKETS
-from .library import EXTEND, JOIN, JOIN_FREE, KEEP, NEXT, PUT, RECLAIM, STAND, TAKE
+from .library import EXTEND, JOIN, JOIN_FREE, NEXT, PUT, RECLAIM, RENEW, STAND, TAKE
 from .scripts import Call, Requests
 
 log = logging.getLogger("holdfast")
@@ -261,7 +261,7 @@ def grants(call: Call, reply: Reply) -> bool:
     """True if after this reply a client holds a name, or treats a job as accepted."""
     if call.script is PUT:
         return True
-    if call.script in (KEEP, JOIN_FREE, EXTEND):
+    if call.script in (RENEW, JOIN_FREE, EXTEND):
         return reply.__class__ is list and not asks(reply)
     if call.script not in (JOIN, STAND, RECLAIM, TAKE, NEXT):
         return False

@@ -78,7 +78,7 @@ def _sha(text: bytes) -> bytes:
 
 _NAMES = (
     "join",
-    "keep",
+    "renew",
     "stand",
     "leave",
     "resize",
@@ -89,7 +89,7 @@ _NAMES = (
     "leave_all",
 )
 SCRIPTS = tuple(script_of(name, assembled(name)) for name in _NAMES)
-JOIN, KEEP, STAND, LEAVE, RESIZE, INSPECT, GUARD, RECLAIM, JOIN_FREE, LEAVE_ALL = SCRIPTS
+JOIN, RENEW, STAND, LEAVE, RESIZE, INSPECT, GUARD, RECLAIM, JOIN_FREE, LEAVE_ALL = SCRIPTS
 
 _OF_QUEUES = (
     "queue_put",

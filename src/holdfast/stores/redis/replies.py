@@ -21,12 +21,12 @@ from ...core.model import (
     Gone,
     Held,
     Joined,
-    Keep,
     Kind,
     LineRecord,
     Loss,
     Mismatch,
     Refused,
+    Renewal,
     Standing,
     Waiting,
 )
@@ -83,10 +83,10 @@ def joined(reply: Reply, claim: Claim, label: str) -> Joined:
 
 
 @read
-def stood(reply: Reply, keep: Keep, label: str) -> Standing:
-    """The answer to a stand."""
+def stood(reply: Reply, ttl: float, label: str) -> Standing:
+    """The answer to a stand with this ttl."""
     if type(reply) is int:
-        return Held(reply, keep.ttl)
+        return Held(reply, ttl)
     return _standing(reply, label)
 
 
@@ -102,16 +102,18 @@ def _standing(reply: Reply, label: str) -> Standing:
 
 
 @read
-def kept(reply: Reply, keeps: Sequence[Keep], label: str) -> list[Standing | Exception | None]:
-    """The answers to the keeps of one call; None for a keep that must be sent as a stand."""
-    if not isinstance(reply, list) or len(reply) != len(keeps):
+def renewed(
+    reply: Reply, renewals: Sequence[Renewal], label: str
+) -> list[Standing | Exception | None]:
+    """The answers to the renewals of one call; None for one that must be sent as a stand."""
+    if not isinstance(reply, list) or len(reply) != len(renewals):
         raise strange(reply, label)
     answers: list[Standing | Exception | None] = []
-    for one, keep in zip(reply, keeps, strict=True):
+    for one, renewal in zip(reply, renewals, strict=True):
         if isinstance(one, bytes):
             answers.append(complaint(said(_text(one)), label))
         elif isinstance(one, int):
-            answers.append(Held(one, keep.ttl) if one > 0 else None)
+            answers.append(Held(one, renewal.ttl) if one > 0 else None)
         else:
             raise strange(reply, label)
     return answers

@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ...core.model import Claim, Held, Keep, Leave, Renewal, Spec
+from ...core.model import Change, Claim, Held, Leave, Renewal, Spec
 from ...core.policy import PATIENCE_S, TOMB_S
 from ...errors import ConfigError
 from .keys import PREFIX, bucket_of, guard_of, keys_of, state_of
@@ -28,10 +28,10 @@ from .library import (
     INSPECT,
     JOIN,
     JOIN_FREE,
-    KEEP,
     LEAVE,
     LEAVE_ALL,
     RECLAIM,
+    RENEW,
     RESIZE,
     STAND,
     Script,
@@ -40,8 +40,8 @@ from .library import (
 
 #: The last two arguments of a call without recovery and tag.
 UNTAGGED = b"$0\r\n\r\n$0\r\n\r\n"
-#: Maximum number of claims in one call of keep.
-KEEP_MAX = 100
+#: Maximum number of claims in one call of renew.
+BATCH_MAX = 100
 #: Maximum length of an address in bytes.
 ADDRESS_MAX = 255
 _KNOWN_MAX = 2048
@@ -78,7 +78,7 @@ class Ready(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Keeps that are sent in one call; ``places`` are their indexes in the whole batch."""
+    """Renewals that are sent in one call; ``places`` are their indexes in the whole batch."""
 
     places: list[int]
     call: Call
@@ -126,12 +126,12 @@ def _start(script: Script, keys: Sequence[bytes], args: int) -> bytes:
 
 
 def _together(ready: Sequence[Ready]) -> Call:
-    """One call for renewals; in a cluster, for those of one bucket. Answer: `replies.kept`."""
+    """One call for renewals; in a cluster, for those of one bucket. Answer: `replies.renewed`."""
     count = len(ready)
-    parts = [opening(KEEP, count, 2 * count)]
+    parts = [opening(RENEW, count, 2 * count)]
     parts += [one.key for one in ready]
     parts += [one.args for one in ready]
-    return Call(KEEP, ready[0].bucket, b"".join(parts))
+    return Call(RENEW, ready[0].bucket, b"".join(parts))
 
 
 class Requests:
@@ -209,21 +209,21 @@ class Requests:
         return self._call(LEAVE, name, b"", b"%d" % ticket, b"0", _ms(TOMB_S))
 
     def batches(
-        self, keeps: Sequence[Keep], among: Iterable[int], by_bucket: bool
+        self, renewals: Sequence[Renewal], among: Iterable[int], by_bucket: bool
     ) -> tuple[list[Batch], dict[int, Exception]]:
-        """Calls for plain renewals of held claims, and the keeps that can't be packed.
+        """Calls for plain renewals, and the errors of those that can't be packed.
 
-        ``among``: the indexes of the keeps to pack. ``by_bucket``: for a cluster, where all keys
+        ``among``: the indexes of the renewals to pack. ``by_bucket``: for a cluster, where all keys
         of a call are in one bucket.
         """
         groups: dict[int, tuple[list[int], list[Ready]]] = {}
         wrong: dict[int, Exception] = {}
         for place in among:
-            keep = keeps[place]
-            ready = keep.ready if isinstance(keep, Renewal) else None
+            renewal = renewals[place]
+            ready = renewal.ready
             if ready is None:
                 try:
-                    ready = self._ready(keep)
+                    ready = self._ready(renewal)
                 except (UnicodeEncodeError, ConfigError) as problem:
                     wrong[place] = problem
                     continue
@@ -234,22 +234,20 @@ class Requests:
             places.append(place)
             parts.append(ready)
         return [
-            Batch(places[i : i + KEEP_MAX], _together(part), [one.held for one in part])
+            Batch(places[i : i + BATCH_MAX], _together(part), [one.held for one in part])
             for places, parts in groups.values()
-            for i in range(0, len(parts), KEEP_MAX)
-            if (part := parts[i : i + KEEP_MAX])
+            for i in range(0, len(parts), BATCH_MAX)
+            if (part := parts[i : i + BATCH_MAX])
         ], wrong
 
-    def _ready(self, keep: Keep) -> Ready:
-        """Pack one renewal; a `Renewal` keeps the packed form for the next time."""
-        claim, ticket, ttl = keep[:3]
+    def _ready(self, renewal: Renewal) -> Ready:
+        """Pack one renewal, which keeps the packed form for the next time."""
+        claim, ticket, ttl = renewal[:3]
         name = claim.spec.name.encode()
         bucket = bucket_of(name)
         key = state_of(self.prefix, bucket, name)
         args = b"$%d\r\n%b\r\n%b" % (_ID_BYTES, _id(claim.id), tail(_ms(ttl)))
-        ready = Ready(bucket, tail(key), args, Held(ticket, ttl))
-        if isinstance(keep, Renewal):
-            keep.ready = ready
+        ready = renewal.ready = Ready(bucket, tail(key), args, Held(ticket, ttl))
         return ready
 
     def join_free(self, claims: Sequence[Claim]) -> Call:
@@ -275,7 +273,7 @@ class Requests:
         return known
 
     def leave_all(self, leaves: Sequence[Leave]) -> Call:
-        """Plain releases of claims that are alone in their lines, at most `KEEP_MAX`. Answer:
+        """Plain releases of claims that are alone in their lines, at most `BATCH_MAX`. Answer:
         `replies.released`."""
         texts = tuple([leave.name for leave in leaves])
         known = self._apart.get(texts)
@@ -288,27 +286,29 @@ class Requests:
         ids = b"".join([_id(leave.id) for leave in leaves])
         return Call(LEAVE_ALL, known[0], known[1] + tail(ids))
 
-    def stand(self, keep: Keep, address: bytes = b"") -> Call:
-        """Renew one claim of any kind: a waiter or a hold; also downgrade, adopt or detach it. An
-        empty address leaves the address of the claim unchanged. Answer: `replies.stood`."""
-        claim = keep.claim
-        return self._call(
-            STAND,
-            claim.spec.name,
-            _id(claim.id),
-            _ms(keep.ttl),
-            self._patience,
-            address,
-            b"%d" % keep.weight,
-            _id(keep.new_id) if keep.new_id else b"",
-            claim.spec.owner.encode() if keep.new_id else b"",
-        )
+    def turn(self, claim: Claim, address: bytes = b"") -> Call:
+        """Ask for a claim that waits. An empty address leaves its address unchanged. Answer:
+        `replies.stood`."""
+        spec, mine = claim.spec, (_id(claim.id), _ms(claim.spec.ttl))
+        return self._call(STAND, spec.name, *mine, self._patience, address, b"0", b"", b"")
 
-    def reclaim(self, keep: Keep, window: float) -> Call:
+    def renew(self, renewal: Renewal) -> Call:
+        """Renew one held claim in any line, also with a smaller weight. Answer: `replies.stood`."""
+        claim, mine = renewal.claim, (_id(renewal.claim.id), _ms(renewal.ttl))
+        weight = b"%d" % renewal.weight
+        return self._call(STAND, claim.spec.name, *mine, b"0", b"", weight, b"", b"")
+
+    def change(self, change: Change) -> Call:
+        """Renew one held claim, and exchange its id and its owner. Answer: `replies.stood`."""
+        spec, mine = change.claim.spec, (_id(change.claim.id), _ms(change.ttl))
+        new = (_id(change.new_id), spec.owner.encode()) if change.new_id else (b"", b"")
+        return self._call(STAND, spec.name, *mine, b"0", b"", b"0", *new)
+
+    def reclaim(self, renewal: Renewal, window: float) -> Call:
         """Restore a hold while recovery grants nothing new. Answer: `replies.stood`."""
-        spec = keep.claim.spec
-        words = _words(spec._replace(weight=keep.weight or spec.weight))
-        mine = _id(keep.claim.id), b"%d" % keep.ticket, _ms(keep.ttl), words
+        spec = renewal.claim.spec
+        words = _words(spec._replace(weight=renewal.weight or spec.weight))
+        mine = _id(renewal.claim.id), b"%d" % renewal.ticket, _ms(renewal.ttl), words
         return self._call(RECLAIM, spec.name, *mine, _ms(window))
 
     def guard(

@@ -15,16 +15,17 @@ from typing import Any, Protocol
 
 from ...core.model import (
     Capabilities,
+    Change,
     Claim,
     Gone,
     Granted,
     Held,
     Joined,
-    Keep,
     Leave,
     LineRecord,
     Loss,
     Mismatch,
+    Renewal,
     Standing,
     Waiting,
 )
@@ -34,7 +35,7 @@ from .guard import LOOKS, Guard, Verdict
 from .keys import name_of, pattern_of
 from .queue_cluster import queues_over
 from .replies import whole as _whole
-from .scripts import KEEP_MAX, Call, Requests
+from .scripts import BATCH_MAX, Call, Requests
 from .together import Together
 from .value_keys import Place
 from .values import RedisGuards
@@ -48,6 +49,8 @@ CAPABILITIES = Capabilities(store="redis", queues=True, guards=True)
 #: Maximum seconds to report the address of a claim that joined without an address; if this report
 #: fails, a later request reports the address.
 ADDRESS_S = 0.2
+#: The reasons after which a hold is never restored.
+_ENDED = (Loss.BROKEN, Loss.RELEASED)
 #: Maximum number of lines that one round trip reads.
 _LOOK_MAX = 50
 
@@ -150,7 +153,7 @@ class Port(Protocol):
 class RedisStore:
     """See :class:`holdfast.core.ports.Store`."""
 
-    keep_batch = KEEP_MAX
+    batch_max = BATCH_MAX
 
     def __init__(self, port: Port, prefix: str) -> None:
         self._port = port
@@ -168,8 +171,6 @@ class RedisStore:
         self._prefix = prefix
         self.patience = port.patience
         self.label = port.label
-        #: The ids of claims that wait. A keep of such a claim is sent where the claim waits.
-        self._waiting: set[str] = set()
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
         """Enter the line, atomically; see the contract."""
@@ -185,25 +186,29 @@ class RedisStore:
             self._note(reply)
             return Held(reply, claim.spec.ttl)
         answer = replies.joined(reply, claim, self.label)
-        if isinstance(answer, Waiting):
-            self._waiting.add(claim.id)
-            if not self._port.addressed(claim.id):
-                return await self._introduce(claim, answer, within)
+        if isinstance(answer, Waiting) and not self._port.addressed(claim.id):
+            return await self._introduce(claim, answer, within)
         return answer
 
     async def _introduce(self, claim: Claim, waiting: Waiting, within: float) -> Joined:
         """Report the address of the claim to its line; if that fails, the claim asks again soon."""
-        keep = Keep(claim, waiting.ticket, claim.spec.ttl)
         try:
-            return await self._stand(keep, min(within, ADDRESS_S))
+            return await self.turn(claim, waiting.ticket, min(within, ADDRESS_S))
         except StoreUnavailable:
             return waiting
 
-    async def _stand(self, keep: Keep, within: float) -> Standing:
-        reply = await self._port.stand(
-            keep.claim.id, lambda address: self._requests.stand(keep, address), within
-        )
-        standing = replies.stood(reply, keep, self.label)
+    async def turn(self, claim: Claim, ticket: int, within: float) -> Standing:
+        """Ask for a claim that waits, on the connection on which it waits; see the contract."""
+        call_of = partial(self._requests.turn, claim)
+        return self._stood(await self._port.stand(claim.id, call_of, within), claim.spec.ttl)
+
+    async def change(self, change: Change, within: float) -> Standing:
+        """Renew a held claim, and change its id or its owner; see the contract."""
+        reply = await self._port.ask(self._requests.change(change), within)
+        return self._stood(reply, change.ttl)
+
+    def _stood(self, reply: Reply, ttl: float) -> Standing:
+        standing = replies.stood(reply, ttl, self.label)
         if isinstance(standing, Held):
             self._note(standing.fence)
         return standing
@@ -213,93 +218,84 @@ class RedisStore:
         if fence > self._latest.fence:
             self._latest.fence = fence
 
-    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+    async def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
         """Renew a batch; see the contract.
 
-        Plain renewals of held claims go together. A waiter or a change goes in a separate call.
+        Plain renewals go together. A renewal that needs more than that goes in a separate call.
         """
-        if len(keeps) == 1 and keeps[0].claim.id in self._waiting:
-            return [await self._stand(keeps[0], within)]
-        found = await self._keep(keeps, within)
+        found = await self._renew(renewals, within)
         if self._guard.on:
             lost = [
                 at
                 for at, one in enumerate(found)
-                if one.__class__ is not Held and self._may_be_back(keeps[at], one)
+                if isinstance(one, Gone) and one.reason not in _ENDED
             ]
             if lost:
-                await self._reclaim(keeps, lost, found, within)
+                await self._reclaim(renewals, lost, found, within)
         return found
 
-    async def _keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        plain = [
-            at for at, keep in enumerate(keeps) if not (keep.weight or keep.new_id or keep.detach)
-        ]
-        batches, unfit = self._requests.batches(keeps, plain, self._port.clustered)
+    async def _renew(
+        self, renewals: Sequence[Renewal], within: float
+    ) -> list[Standing | Exception]:
+        plain = [at for at, renewal in enumerate(renewals) if not renewal.weight]
+        batches, unfit = self._requests.batches(renewals, plain, self._port.clustered)
         found: dict[int, Standing | Exception] = dict(unfit)
         said = await self._port.ask_many([batch.call for batch in batches], within)
         for batch, reply in zip(batches, said, strict=True):
             if reply == [held.fence for held in batch.held]:
-                if len(batch.held) == len(keeps):
+                if len(batch.held) == len(renewals):
                     return list(batch.held)  # the usual case
                 found.update(zip(batch.places, batch.held, strict=True))
             else:
-                found.update(self._kept(keeps, batch.places, reply))
-        rest = [at for at in range(len(keeps)) if at not in found]
+                found.update(self._renewed(renewals, batch.places, reply))
+        rest = [at for at in range(len(renewals)) if at not in found]
         if rest:
-            calls = [self._requests.stand(keeps[at]) for at in rest]
-            for at, reply in zip(rest, await self._port.ask_many(calls, within), strict=True):
-                found[at] = self._stood(keeps[at], reply)
-        return [found[at] for at in range(len(keeps))]
+            others = [renewals[at] for at in rest]
+            calls = [self._requests.renew(one) for one in others]
+            found.update(zip(rest, await self._each(calls, others, within), strict=True))
+        return [found[at] for at in range(len(renewals))]
 
-    def _may_be_back(self, keep: Keep, answer: Standing | Exception) -> bool:
-        """True if the server denies a hold, perhaps because it has lost data."""
-        if keep.new_id or keep.claim.id in self._waiting:
-            return False
-        if keep.detach:  # the token of this hold can have expired long ago, or be of another store
-            return False
-        if isinstance(answer, Gone):
-            return answer.reason not in (Loss.BROKEN, Loss.RELEASED)
-        return isinstance(answer, Waiting)
+    def _renewed(
+        self, renewals: Sequence[Renewal], places: list[int], reply: Reply | Exception
+    ) -> dict[int, Standing | Exception]:
+        """The answers to the renewals of one call, except for those that need a separate stand."""
+        try:
+            answers = replies.renewed(_whole(reply), [renewals[at] for at in places], self.label)
+        except HoldfastError as wrong:
+            return dict.fromkeys(places, wrong)
+        return {at: one for at, one in zip(places, answers, strict=True) if one is not None}
+
+    async def _each(
+        self, calls: Sequence[Call], renewals: Sequence[Renewal], within: float
+    ) -> list[Standing | Exception]:
+        """Send one call for each renewal, in one round trip."""
+        answers: list[Standing | Exception] = []
+        said = await self._port.ask_many(calls, within)
+        for reply, renewal in zip(said, renewals, strict=True):
+            try:
+                answers.append(self._stood(_whole(reply), renewal.ttl))
+            except HoldfastError as wrong:
+                answers.append(wrong)
+        return answers
 
     async def _reclaim(
         self,
-        keeps: Sequence[Keep],
+        renewals: Sequence[Renewal],
         places: list[int],
         found: list[Standing | Exception],
         within: float,
     ) -> None:
         """Restore the claims at these indexes that the server has forgotten; update ``found``."""
-        self._note(max(keeps[at].ticket for at in places))
-        calls = [self._requests.reclaim(keeps[at], self._guard.window) for at in places]
-        said = await self._port.ask_many(calls, within)
-        for at, reply in zip(places, said, strict=True):
-            answer = self._stood(keeps[at], reply)
-            if isinstance(answer, Gone) and isinstance(found[at], Gone):
+        lost = [renewals[at] for at in places]
+        self._note(max(one.ticket for one in lost))
+        calls = [self._requests.reclaim(one, self._guard.window) for one in lost]
+        for at, answer in zip(places, await self._each(calls, lost, within), strict=True):
+            if isinstance(answer, Gone):
                 continue  # the first answer has the better reason
             found[at] = answer
             if isinstance(answer, Held):
-                name = keeps[at].claim.spec.name
+                name = renewals[at].claim.spec.name
                 log.warning("%s had lost a hold on %r; it is restored", self.label, name)
-
-    def _kept(
-        self, keeps: Sequence[Keep], places: list[int], reply: Reply | Exception
-    ) -> dict[int, Standing | Exception]:
-        """The answers to the keeps of one call, except for keeps that need a separate stand."""
-        try:
-            kept = replies.kept(_whole(reply), [keeps[at] for at in places], self.label)
-        except HoldfastError as wrong:
-            return dict.fromkeys(places, wrong)
-        return {at: one for at, one in zip(places, kept, strict=True) if one is not None}
-
-    def _stood(self, keep: Keep, reply: Reply | Exception) -> Standing | Exception:
-        try:
-            standing = replies.stood(_whole(reply), keep, self.label)
-        except HoldfastError as wrong:
-            return wrong
-        if isinstance(standing, Held):
-            self._note(standing.fence)
-        return standing
 
     async def leave(self, leave: Leave, within: float) -> bool:
         """Withdraw or release, and grant the waiters that now fit; see the contract."""
@@ -360,7 +356,6 @@ class RedisStore:
 
     def unlisten(self, claim: Claim) -> None:
         """Stop waiting for this claim; see the contract."""
-        self._waiting.discard(claim.id)
         self._port.unlisten(claim.id)
 
     async def close(self) -> None:
@@ -371,7 +366,6 @@ class RedisStore:
 
     def forked(self) -> None:
         """Reset in the child of a fork; see the contract."""
-        self._waiting = set()
         self.queues.forget()
         self.guards.forget()
         self._port.forked()

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ...core.model import (
     Capabilities,
+    Change,
     Claim,
     Granted,
     Held,
     Joined,
-    Keep,
     Leave,
     LineRecord,
     Mismatch,
+    Renewal,
     Standing,
     Waiting,
 )
@@ -40,7 +41,7 @@ CAPABILITIES = Capabilities(
     clock="machine",
 )
 #: Maximum number of claims in one batch: renewing them holds the file mutex for 1 to 4 ms.
-KEEP_BATCH = 200
+BATCH_MAX = 200
 #: Maximum seconds that `SqliteStore.session_fd` waits for the file mutex.
 SESSION_S = 5.0
 
@@ -58,8 +59,16 @@ class Engine(Protocol):
         """Enter the line of claims."""
         ...
 
-    def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        """Renew a batch of claims."""
+    def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
+        """Renew a batch of held claims."""
+        ...
+
+    def turn(self, claim: Claim, ticket: int, within: float) -> Standing:
+        """Ask for a claim that waits."""
+        ...
+
+    def change(self, change: Change, within: float) -> Standing:
+        """Change the id or the owner of a held claim."""
         ...
 
     def leave(self, leave: Leave, within: float) -> bool:
@@ -136,7 +145,7 @@ class SqliteStore:
     """See :class:`holdfast.core.ports.Store`."""
 
     capabilities = CAPABILITIES
-    keep_batch = KEEP_BATCH
+    batch_max = BATCH_MAX
     watch_every = lease_max = math.inf
 
     def __init__(self, port: Port) -> None:
@@ -170,9 +179,17 @@ class SqliteStore:
         """Enter the line of claims, atomically; see the contract."""
         return await self._call(self._engine.join, claim, wait, within)
 
-    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+    async def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
         """Renew a batch in one transaction; see the contract."""
-        return await self._call(self._engine.keep, keeps, within)
+        return await self._call(self._engine.renew, renewals, within)
+
+    async def turn(self, claim: Claim, ticket: int, within: float) -> Standing:
+        """Ask for a claim that waits, while the process that joined it lives; see the contract."""
+        return await self._call(self._engine.turn, claim, ticket, within)
+
+    async def change(self, change: Change, within: float) -> Standing:
+        """Renew a held claim, and change its id or its owner; see the contract."""
+        return await self._call(self._engine.change, change, within)
 
     async def leave(self, leave: Leave, within: float) -> bool:
         """Withdraw or release a claim, and wake the waiters that now fit; see the contract."""

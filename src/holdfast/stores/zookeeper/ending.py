@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from ...core.model import Claim, Held, Kind, Leave, Spec, Waiting
+from ...core.ports import NoHandover
 from ...errors import NotSupported, StoreUnavailable
 from .mine import Mine, Own
 from .port import Bell, Port
@@ -25,7 +26,7 @@ AGAIN_S = 0.25
 _NOBODY = Spec("", Kind.LOCK, 1, 1, 0.0, "")
 
 
-class Ending(abc.ABC):
+class Ending(NoHandover, abc.ABC):
     """The base of the stores of all recipes: ends the claims of this process."""
 
     #: The reason why this store has no refresh guards.

@@ -1,4 +1,4 @@
-"""Renews claims: one `Multi` for a whole batch.
+"""Renews claims: one `Multi` for a whole batch of holds, or for one waiter.
 
 The `Multi` writes to the node of our session, so that no follower can answer it alone. The `Multi`
 also checks that the node of every claim exists. If the `Multi` is refused, nothing was written and
@@ -8,11 +8,11 @@ sent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...core.model import Gone, Held, Joined, Keep, Loss, Standing, Waiting
-from ...errors import HoldfastError, NotSupported, StoreUnavailable
+from ...core.model import Gone, Held, Joined, Loss, Renewal, Standing, Waiting
+from ...errors import StoreUnavailable
 from .entering import Entering
 from .mine import Mine, Own
 from .names import SESSIONS
@@ -38,87 +38,96 @@ class Keeping:
         #: Id of the session whose node is known to exist; 0: none.
         self.marked = 0
 
-    async def keep(self, keeps: Sequence[Keep], until: float) -> list[Standing | Exception]:
-        """Renew a batch; return one answer for each, in order.
+    async def renew(self, renewals: Sequence[Renewal], until: float) -> list[Standing | Exception]:
+        """Renew held claims; return one answer for each, in order.
 
-        If a claim's answer is `Held` or `Waiting`, the caller must call `Mine.kept` on it: until
-        then the claim doesn't expire."""
+        If a claim's answer is `Held`, the caller must call `Mine.kept` on it: until then the claim
+        doesn't expire."""
+        mines = [self._own.claims.get(renewal.claim.id) for renewal in renewals]
+        held = {at: mine for at, mine in enumerate(mines) if mine is not None and mine.held}
+        found, _ = await self._write(renewals, held, (), until)
+        gone = Gone(Loss.EXPIRED)
+        return [found.get(at, gone) for at in range(len(renewals))]
+
+    async def turn(self, mine: Mine, until: float) -> Joined:
+        """Renew one claim that has a node, and return its state in the line.
+
+        If the answer is `Held` or `Waiting`, the caller must call `Mine.kept`, as for `renew`."""
+        renewal = Renewal(mine.claim, mine.stat.czxid, mine.claim.spec.ttl)
+        lists = () if mine.held else (Children(mine.folder),)
+        found, listed = await self._write([renewal], {0: mine}, lists, until)
+        written = found[0]
+        if isinstance(written, Exception):
+            raise written
+        if not listed:
+            return written
+        answer: Joined | None = None
+        try:
+            nodes = self._line.listed(listed[0], mine.folder)
+            answer = await self._line.stand(mine, nodes, until)
+        finally:
+            if not isinstance(answer, Held | Waiting):
+                mine.kept(None)
+        return answer
+
+    async def _write(
+        self,
+        renewals: Sequence[Renewal],
+        mines: Mapping[int, Mine],
+        lists: Sequence[Request],
+        until: float,
+    ) -> tuple[dict[int, Standing | Exception], list[Any]]:
+        """Renew these claims, and list folders in the same round trip.
+
+        Return the answer for each claim, and the lists; no lists if nothing was renewed."""
         found: dict[int, Standing | Exception] = {}
         todo: dict[int, Mine] = {}
         now = self._port.now()
-        for at, keep in enumerate(keeps):
-            mine = self._own.claims.get(keep.claim.id)
-            if keep.new_id or keep.detach:
-                found[at] = NotSupported(
-                    f"{self._port.label} can't hand over a hold: it ends with its session"
-                )
-            elif mine is None or not mine.path:
-                found[at] = Gone(Loss.EXPIRED)
-            elif mine.expires <= now or not mine.keeping():
+        for at, mine in mines.items():
+            if mine.expires <= now or not mine.keeping():
                 self._own.doom(mine)
                 found[at] = Gone(mine.dead or Loss.EXPIRED)
             else:
                 todo[at] = mine
-        kept = dict(todo)
+        begun = dict(todo)
         try:
-            await self._round(keeps, todo, found, until)
+            return found, await self._round(renewals, todo, found, lists, until)
         finally:
-            for at, mine in kept.items():
+            for at, mine in begun.items():
                 # For the other claims the caller calls `kept`, with their new deadline.
-                if not isinstance(found.get(at), Held | Waiting):
+                if not isinstance(found.get(at), Held):
                     mine.kept(None)
-        return [found[at] for at in range(len(keeps))]
 
     async def _round(
         self,
-        keeps: Sequence[Keep],
+        renewals: Sequence[Renewal],
         todo: dict[int, Mine],
         found: dict[int, Standing | Exception],
+        lists: Sequence[Request],
         until: float,
-    ) -> None:
+    ) -> list[Any]:
         for _ in range(_ROUNDS):
             if not todo:
-                return
+                return []
             session = await self.mark(until)
             for at in [at for at, mine in todo.items() if mine.stat.session != session]:
                 found[at] = self._line.vanished(todo.pop(at))
-            waiting = {at: mine for at, mine in todo.items() if not mine.held}
-            parts = [_part(mine, self._ttl(keeps[at]), keeps[at]) for at, mine in todo.items()]
-            lists: list[Request] = [Children(mine.folder) for mine in waiting.values()]
+            ttls = {at: min(renewals[at].ttl, self._most) for at in todo}
+            parts = [_part(mine, ttls[at], renewals[at]) for at, mine in todo.items()]
             write = Multi((Put(self._mark_of(session), b""), *parts))
             said, *listed = await self._port.ask([write, *lists], until)
             answers = said if isinstance(said, list) else [said]
             if not any(isinstance(one, No) for one in answers):
                 for at, mine in todo.items():
-                    self._write_down(mine, self._ttl(keeps[at]), keeps[at])
+                    mine.ttl, mine.weight = ttls[at], _weight(mine, renewals[at])
                     found[at] = Held(mine.stat.czxid, mine.ttl)
-                for (at, mine), nodes in zip(waiting.items(), listed, strict=True):
-                    found[at] = await self._turn(mine, nodes, until)
-                return
+                return listed
             if answers[0] not in (No.OTHER, True):
                 self.marked = 0
             await self._sort_out(todo, found, answers, until)
         wrong = StoreUnavailable(f"{self._port.label} refused {_ROUNDS} renewals")
         found.update(dict.fromkeys(todo, wrong))
-
-    def _ttl(self, keep: Keep) -> float:
-        return min(keep.ttl, self._most)
-
-    def _write_down(self, mine: Mine, ttl: float, keep: Keep) -> None:
-        """Record the new ttl and weight, after the write was answered."""
-        mine.ttl = ttl
-        if 0 < keep.weight < mine.weight:
-            mine.weight = keep.weight
-
-    async def _turn(self, mine: Mine, nodes: Any, until: float) -> Standing | Exception:
-        """Return the current state of a waiter, or an error that concerns only this waiter."""
-        try:
-            answer: Joined = await self._line.stand(
-                mine, self._line.listed(nodes, mine.folder), until
-            )
-        except HoldfastError as wrong:
-            return wrong
-        return answer if isinstance(answer, Held | Waiting | Gone) else Gone(Loss.EXPIRED)
+        return []
 
     async def _sort_out(
         self,
@@ -176,9 +185,13 @@ class Keeping:
         return stat.changed, answers
 
 
-def _part(mine: Mine, ttl: float, keep: Keep) -> Put | Check:
+def _weight(mine: Mine, renewal: Renewal) -> int:
+    return renewal.weight if 0 < renewal.weight < mine.weight else mine.weight
+
+
+def _part(mine: Mine, ttl: float, renewal: Renewal) -> Put | Check:
     """Return this claim's part of a batch: check its node, or write the changed ttl or weight."""
-    weight = keep.weight if 0 < keep.weight < mine.weight else mine.weight
+    weight = _weight(mine, renewal)
     if weight == mine.weight and ttl == mine.ttl:
         return Check(mine.path)
     spec = mine.claim.spec

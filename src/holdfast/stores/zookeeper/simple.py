@@ -28,16 +28,16 @@ from ...core.model import (
     Granted,
     Held,
     Joined,
-    Keep,
     LineRecord,
     Loss,
     Mismatch,
     Refused,
+    Renewal,
     Standing,
     Waiting,
 )
 from ...core.policy import ASK_AGAIN_S_MAX, ASK_AGAIN_S_MIN, PATIENCE_S
-from ...errors import HoldfastError, NotSupported
+from ...errors import NotSupported
 from .config import lease_of
 from .ending import Ending
 from .entering import Entering
@@ -79,7 +79,7 @@ class SimpleStore(Ending):
     """See :class:`holdfast.core.ports.Store`."""
 
     capabilities = CAPABILITIES
-    keep_batch = 500
+    batch_max = 500
     watch_every = math.inf
 
     def __init__(self, port: Port, root: str, session: float) -> None:
@@ -117,7 +117,8 @@ class SimpleStore(Ending):
         if mine.void or not (mine.path or await self._find(mine, until)):
             return await self._take(mine, until)
         # A repeated join: the answer is the claim's current state, after a new write.
-        (answer,) = await self._renew([Keep(mine.claim, mine.stat.czxid, mine.ttl)], until)
+        renewal = Renewal(mine.claim, mine.stat.czxid, mine.claim.spec.ttl)
+        (answer,) = await self.renew([renewal], until - self._port.now())
         if isinstance(answer, Exception):
             raise answer
         if isinstance(answer, Gone):  # the next join has another id, so this claim is removed here
@@ -183,36 +184,26 @@ class SimpleStore(Ending):
 
     # -- renewing and waiting ----------------------------------------------------------------
 
-    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        """Renew holds; a waiter tries again if the node is gone; see the contract."""
+    async def turn(self, claim: Claim, ticket: int, within: float) -> Standing:
+        """Try again to create the node, if it is gone; see the contract."""
         until = self._port.now() + within
-        waiting: dict[int, Standing | Exception] = {}
-        for at, keep in enumerate(keeps):
-            mine = self._own.claims.get(keep.claim.id)
-            if mine is not None and not mine.path:
-                try:
-                    waiting[at] = await self._turn(mine, until)
-                except HoldfastError as wrong:
-                    waiting[at] = wrong
-        held = [keep for at, keep in enumerate(keeps) if at not in waiting]
-        renewed = iter(await self._renew(held, until)) if held else iter(())
-        return [waiting[at] if at in waiting else next(renewed) for at in range(len(keeps))]
-
-    async def _turn(self, mine: Mine, until: float) -> Standing:
-        """Return a waiter's state, after a notification or a long wait."""
+        mine = self._own.claims.get(claim.id)
+        if mine is None:
+            return Gone(Loss.EXPIRED)
         if mine.void and mine.armed:
             (node,) = await self._port.ask([Look(mine.folder)], until)
             if node is not No.NODE:
                 return Waiting(0, 0, self._ask_again)
         return await self._stand(mine, until)
 
-    async def _renew(self, keeps: Sequence[Keep], until: float) -> list[Standing | Exception]:
-        """Renew by one write, and then check that the lock nodes are still ours.
+    async def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
+        """Renew by one write, and then check that the lock nodes are still ours; see the contract.
 
         The write checks only the claims' nodes: another program may have deleted a lock's node.
         """
-        answers = await self._keeping.keep(keeps, until)
-        found = [self._own.claims.get(keep.claim.id) for keep in keeps]
+        until = self._port.now() + within
+        answers = await self._keeping.renew(renewals, until)
+        found = [self._own.claims.get(renewal.claim.id) for renewal in renewals]
         kept = [
             (at, mine, answer)
             for at, (mine, answer) in enumerate(zip(found, answers, strict=True))

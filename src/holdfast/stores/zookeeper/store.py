@@ -1,4 +1,4 @@
-"""The six verbs on ZooKeeper: a claim is an ephemeral node, and a line of claims is one folder.
+"""The verbs on ZooKeeper: a claim is an ephemeral node, and a line of claims is one folder.
 
 This module uses no driver. Requests (``requests.py``) go through a port, for threads
 (``blocking/``) or for one event loop (``aio.py``). Safety depends on three rules:
@@ -21,13 +21,15 @@ from typing import Any
 from ...core.model import (
     Capabilities,
     Claim,
+    Gone,
     Granted,
     Held,
     Joined,
-    Keep,
     LineRecord,
+    Loss,
     Mismatch,
     Refused,
+    Renewal,
     Standing,
     Waiting,
 )
@@ -61,7 +63,7 @@ CAPABILITIES = Capabilities(
 class ZooKeeperStore(Ending):
     """See :class:`holdfast.core.ports.Store`."""
 
-    keep_batch = 500
+    batch_max = 500
     watch_every = math.inf
 
     def __init__(self, port: Port, root: str, recipe: str, session: float) -> None:
@@ -92,7 +94,7 @@ class ZooKeeperStore(Ending):
         if wait:
             self._bell(mine)
         if known and (mine.path or await self._find(mine, until)):
-            answer = await self._again(mine, until)
+            answer = await self._keeping.turn(mine, until)
         else:
             nodes = await self._entering.create(mine, not wait, until)
             answer = await self._line.stand(mine, nodes, until)
@@ -106,22 +108,25 @@ class ZooKeeperStore(Ending):
         self._own.forget(mine)
         return answer
 
-    async def _again(self, mine: Mine, until: float) -> Joined:
-        """Return the answer to a repeated join: the claim's current state, after a new write."""
-        keep = Keep(mine.claim, mine.stat.czxid, mine.ttl)
-        answer = (await self._keeping.keep([keep], until))[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
+    async def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
         """Renew a batch; see the contract."""
-        answers = await self._keeping.keep(keeps, self._port.now() + within)
-        for keep, answer in zip(keeps, answers, strict=True):
-            mine = self._own.claims.get(keep.claim.id)
-            if mine is not None and isinstance(answer, Held | Waiting):
+        answers = await self._keeping.renew(renewals, self._port.now() + within)
+        for renewal, answer in zip(renewals, answers, strict=True):
+            mine = self._own.claims.get(renewal.claim.id)
+            if mine is not None and isinstance(answer, Held):
                 self._live(mine, answer)
         return answers
+
+    async def turn(self, claim: Claim, ticket: int, within: float) -> Standing:
+        """Ask for a waiter; see the contract."""
+        mine = self._own.claims.get(claim.id)
+        if mine is None or not mine.path:
+            return Gone(Loss.EXPIRED)
+        answer = await self._keeping.turn(mine, self._port.now() + within)
+        if isinstance(answer, Held | Waiting):
+            self._live(mine, answer)
+            return answer
+        return answer if isinstance(answer, Gone) else Gone(Loss.EXPIRED)
 
     async def break_(self, name: str, ticket: int, within: float) -> bool:
         """Delete the node with this ticket, even if another process made it; see the contract."""

@@ -39,12 +39,12 @@ LONG_S = 55.0 if OF > 1 else 600.0
 EXPECTED = (StoreUnavailable, LockLost, NotHeld, asyncio.CancelledError, KeyboardInterrupt)
 #: The verbs of a contract whose requests fail, by the subject of the play.
 VERBS = {
-    "locks": ("join", "keep", "leave"),
+    "locks": ("join", "renew", "leave"),
     "several": ("join_free", "join", "leave", "leave_all"),
     "queues": ("put", "take", "extend", "settle"),
-    "handover": ("keep", "leave"),
+    "handover": ("change", "leave"),
     "breaks": ("join", "break_"),
-    "permits": ("join", "keep", "leave", "resize"),
+    "permits": ("join", "renew", "turn", "leave", "resize"),
     "letters": ("revive", "purge"),
     "guards": ("read", "begin", "prolong", "finish", "abandon", "invalidate"),
 }

@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.model import (
+    Change,
     Gone,
     Granted,
     Held,
-    Keep,
     Leave,
     LineRecord,
     Loss,
     Refused,
+    Renewal,
     Waiting,
 )
 from ...core.policy import ASK_AGAIN_S_MIN, NAP_S_MAX
@@ -87,34 +88,68 @@ class Pair:
         self._compare(known, theirs, ours)
         return isinstance(ours, Held | Waiting)
 
-    async def keep(self, pairs: list[tuple[Known, Keep]]) -> list[Any]:
-        """Send a keep for a batch; return the answers of the model.
+    async def renew(self, pairs: list[tuple[Known, Renewal]]) -> None:
+        """Renew a batch, of claims that are held and of claims that wait.
 
-        The tickets in the keeps are the model's; the store gets its own tickets instead.
+        The tickets in the renewals are the model's; the store gets its own tickets instead.
         """
-        keeps = [keep._replace(ticket=known.theirs) for known, keep in pairs]
+        renewals = [renewal._replace(ticket=known.theirs) for known, renewal in pairs]
 
         async def ask() -> list[Any]:
             answers = []
-            for start in range(0, len(keeps), self.store.keep_batch):
-                part = keeps[start : start + self.store.keep_batch]
-                answers += await self.store.keep(part, WITHIN_S)
+            for start in range(0, len(renewals), self.store.batch_max):
+                part = renewals[start : start + self.store.batch_max]
+                answers += await self.store.renew(part, WITHIN_S)
             return answers
 
         theirs, ours = await self._both(
-            f"keep({keeps!r})",
+            f"renew({renewals!r})",
             ask,
-            lambda now: [self._granting(self.lines.keep(keep, now)) for _, keep in pairs],
+            lambda now: [self._granting(self.lines.renew(one, now)) for _, one in pairs],
         )
-        for (known, keep), one, other in zip(pairs, theirs, ours, strict=True):
-            # In the model, a request of another client can grant this waiter. A store may grant the
-            # waiter only at the waiter's own next request. An adoption is a request of another
-            # client, so the store may answer `Gone`.
-            adopts_waiter = keep.new_id and known.waiting is not None
-            if adopts_waiter and isinstance(one, Gone) and isinstance(other, Held):
-                self.unclear = True
-            self._compare(known, one, other)
-        return list(ours)
+        for (known, _), one, other in zip(pairs, theirs, ours, strict=True):
+            if not (isinstance(one, Gone) and isinstance(other, Waiting)):
+                self._compare_waiter(known, one, other)
+
+    async def turn(self, known: Known) -> None:
+        """Ask for the turn of a claim."""
+
+        async def ask() -> Any:
+            return await self.store.turn(known.claim, known.theirs, WITHIN_S)
+
+        theirs, ours = await self._both(
+            f"turn({known.claim!r}, ticket={known.theirs})",
+            ask,
+            lambda now: self._granting(self.lines.turn(known.claim, now)),
+        )
+        self._compare(known, theirs, ours)
+
+    async def change(self, known: Known, change: Change) -> Any:
+        """Change the id or the owner of a claim; return the model's answer."""
+        mine = change._replace(ticket=known.theirs)
+
+        async def ask() -> Any:
+            return await self.store.change(mine, WITHIN_S)
+
+        theirs, ours = await self._both(
+            f"change({mine!r})",
+            ask,
+            lambda now: self._granting(self.lines.change(change, now)),
+        )
+        self._compare_waiter(known, theirs, ours)
+        return ours
+
+    def _compare_waiter(self, known: Known, theirs: Any, ours: Any) -> None:
+        """Compare the answers about a claim that this client believes to hold or to wait for.
+
+        In the model, a request of another client can grant a waiter. A store may grant the waiter
+        only at the waiter's own next `turn`; or earlier than the model, in a `join_free`.
+        """
+        if known.waiting is not None:
+            later = isinstance(ours, Held) and isinstance(theirs, Gone | Waiting)
+            sooner = isinstance(theirs, Held) and known.claim.spec.name in self._sooner
+            self.unclear = self.unclear or later or (sooner and not isinstance(ours, Held))
+        self._compare(known, theirs, ours)
 
     async def leave(self, known: Known, cid: str, **options: Any) -> None:
         """Leave by the id ``cid``."""
@@ -323,9 +358,9 @@ class Pair:
     def _apart(self, name: str, apart: float, theirs: object, ours: object) -> None:
         """Report that the store's lease ends ``apart`` seconds earlier than the model's.
 
-        A difference can be right after a keep, if the store granted the claim earlier than the
-        model. The model grants the claim in this keep, after the model has renewed the waiter TTL,
-        and a keep never shortens a lease. The store doesn't renew the waiter TTL of a holder. So
+        A difference can be right after a turn, if the store granted the claim earlier than the
+        model. The model grants the claim in this turn, after the model has renewed the waiter TTL,
+        and a turn never shortens a lease. The store doesn't renew the waiter TTL of a holder. So
         the store's lease can end earlier, by up to the waiter TTL.
         """
         if name in self._sooner and 0.0 < apart <= self.store.patience:

@@ -7,7 +7,7 @@ import hashlib
 import random
 from typing import NamedTuple
 
-from ...core.model import RWLOCK_CAPACITY, Claim, Held, Keep, Kind, Leave, Spec
+from ...core.model import RWLOCK_CAPACITY, Change, Claim, Held, Kind, Leave, Renewal, Spec
 from .known import Known
 from .pair import WITHIN_S, Pair
 
@@ -68,7 +68,9 @@ class Walk:
             self._join_again: 5,
             self._join_free: 8,
             self._leave_all: 4,
-            self._keep: 20,
+            self._renew: 12,
+            self._turn: 12,
+            self._detach: 2,
             self._leave: 22,
             self._break: 3,
             self._drain: 10,
@@ -141,29 +143,34 @@ class Walk:
         if rng.random() < 0.5 and await self._pair.join_free(group):
             self._known += group
 
-    async def _keep(self) -> None:
+    async def _renew(self) -> None:
         rng = self._random
         chosen = dict.fromkeys(one for _ in range(rng.randint(1, 4)) for one in self._some())
-        keeps = []
+        renewals = []
         for known in chosen:
             ttl = rng.choice([known.claim.spec.ttl] * 3 + [30.0, 60.0, 0.05])
-            weight, claim = rng.choice([0, 0, 0, 1]), known.claim
-            keep = Keep(claim, 0, ttl, weight=weight)
-            if rng.random() < 0.05:
-                spec = claim.spec._replace(owner="detached")
-                keep = keep._replace(claim=claim._replace(spec=spec), new_id=claim.id, detach=True)
-            keeps.append((known, keep))
-        if keeps:
-            await self._pair.keep(keeps)
+            renewals.append((known, Renewal(known.claim, 0, ttl, rng.choice([0, 0, 0, 1]))))
+        if renewals:
+            await self._pair.renew(renewals)
+
+    async def _turn(self) -> None:
+        for known in self._some():
+            await self._pair.turn(known)
+
+    async def _detach(self) -> None:
+        for known in self._some():
+            spec = known.claim.spec._replace(owner="detached")
+            claim = known.claim._replace(spec=spec)
+            await self._pair.change(known, Change(claim, 0, spec.ttl, claim.id, detach=True))
 
     async def _adopt(self) -> None:
         for known in self._some():
             spec = known.claim.spec._replace(owner="adopter")
             fresh = Known(Claim(self._id(), spec), known.theirs, known.ours)
             ask = Claim(known.claim.id, spec)
-            keep = Keep(ask, 0, spec.ttl, new_id=fresh.claim.id)
+            change = Change(ask, 0, spec.ttl, fresh.claim.id)
             for _ in range(self._random.choice([1, 1, 2])):  # twice, as if the reply was lost
-                (answer,) = await self._pair.keep([(known, keep)])
+                answer = await self._pair.change(known, change)
                 if isinstance(answer, Held) and fresh not in self._known:
                     self._known.append(fresh)
 
@@ -217,12 +224,13 @@ class Walk:
         await self._pair.leave_all(group, suspect=False)
 
     async def _stranger(self) -> None:
-        """Send a leave and a keep with an unknown id."""
+        """Send a leave, a renewal and a turn with an unknown id."""
         for known in self._some():
             cid = self._id()
             await self._pair.leave(known, cid if int(cid, 16) % 2 else "")
-            odd = Keep(Claim(self._id(), known.claim.spec), 0, 30.0)
-            await self._pair.keep([(known, odd)])
+            odd = Known(Claim(self._id(), known.claim.spec))
+            await self._pair.renew([(odd, Renewal(odd.claim, 0, 30.0))])
+            await self._pair.turn(odd)
 
     async def _late(self) -> None:
         """Send the undo of a join before the join, as if the join was late."""

@@ -24,14 +24,15 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 from ...core.client import ClientBase
 from ...core.model import (
+    Change,
     Claim,
     Granted,
     Held,
     Joined,
-    Keep,
     Leave,
     LineRecord,
     Mismatch,
+    Renewal,
     Standing,
     Waiting,
 )
@@ -40,7 +41,8 @@ from ...core.ports import Store
 T = TypeVar("T")
 #: The names of all verbs. ``wait`` can be the verb of locks, of queues or of guards.
 Verb = Literal[
-    "join", "join_free", "keep", "leave", "leave_all", "break_", "wait", "inspect", "resize",
+    "join", "join_free", "renew", "turn", "change", "leave", "leave_all", "break_", "wait",
+    "inspect", "resize",
     "put", "take", "give_back", "settle", "settle_and_take", "extend", "survey", "jobs", "letters",
     "revive", "purge",
     "read", "begin", "finish", "abandon", "prolong", "invalidate", "look", "tally",
@@ -83,7 +85,7 @@ class _Aimed:
         self._hook = hook
         self.capabilities = real.capabilities
         self.patience = real.patience
-        self.keep_batch = real.keep_batch
+        self.batch_max = real.batch_max
         self.watch_every = real.watch_every
         self.lease_max = real.lease_max
         self.changed = real.changed
@@ -101,8 +103,14 @@ class _Aimed:
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
         return await self._steps("join", self._real.join(claim, wait, within))
 
-    async def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        return await self._steps("keep", self._real.keep(keeps, within))
+    async def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
+        return await self._steps("renew", self._real.renew(renewals, within))
+
+    async def turn(self, claim: Claim, ticket: int, within: float) -> Standing:
+        return await self._steps("turn", self._real.turn(claim, ticket, within))
+
+    async def change(self, change: Change, within: float) -> Standing:
+        return await self._steps("change", self._real.change(change, within))
 
     async def leave(self, leave: Leave, within: float) -> bool:
         return await self._steps("leave", self._real.leave(leave, within))

@@ -34,7 +34,7 @@ KINDS = (
     "cut", "cut_up", "cut_down",
     "server_down", "amnesia", "pause", "pause", "pause", "kill",
     "cancel", "cancel", "cancel", "cancel", "interrupt", "interrupt", "interrupt", "fork", "clock",
-    "aim_keep", "aim_keep", "aim_join", "aim_join", "aim_leave", "fade", "fade",
+    "aim_renew", "aim_turn", "aim_join", "aim_join", "aim_leave", "fade", "fade",
 )  # fmt: skip
 #: Seconds by which a server's clock is set, forward or back; one of them is drawn.
 STEPS_S = (1.0, 3600.0, 315_360_000.0)
@@ -217,9 +217,13 @@ class Faults:
         """Inject a fault while the next join of a process is between request and reply."""
         self._aim(fault, "join")
 
-    def aim_keep(self, fault: Fault) -> None:
-        """Inject a fault while the next keep of a process is between request and reply."""
-        self._aim(fault, "keep")
+    def aim_renew(self, fault: Fault) -> None:
+        """Inject a fault while the next renewal of a process is between request and reply."""
+        self._aim(fault, "renew")
+
+    def aim_turn(self, fault: Fault) -> None:
+        """Inject a fault while the next request of a waiter is between request and reply."""
+        self._aim(fault, "turn")
 
     def aim_leave(self, fault: Fault) -> None:
         """Inject a fault while the next leave of a process is between request and reply."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ...core.model import Held, Keep, Standing
+from ...core.model import Held, Renewal, Standing
 from ...core.multi import MultiLockBase
 from ...stores.memory.line import Lines, Poke
 from .fates import TOO_LATE_S, Aim, Fate
@@ -48,13 +48,13 @@ def cuts(seed: int) -> bool:
 class CutLines(Lines):
     """Lines in which a renewal cuts the lease to the ttl that it requests, as some dialects do."""
 
-    def keep(self, keep: Keep, now: float, address: Any = None) -> tuple[Standing, list[Poke]]:
+    def renew(self, renewal: Renewal, now: float) -> tuple[Standing, list[Poke]]:
         """Renew the lease, and let it end no later than the requested ttl."""
-        answer, pokes = super().keep(keep, now, address)
-        line = self.lines.get(keep.claim.spec.name)
-        row = line.held.get(keep.new_id or keep.claim.id) if line is not None else None
+        answer, pokes = super().renew(renewal, now)
+        line = self.lines.get(renewal.claim.spec.name)
+        row = line.held.get(renewal.claim.id) if line is not None else None
         if line is not None and row is not None and isinstance(answer, Held):
-            row.expires = now + keep.ttl
+            row.expires = now + renewal.ttl
             line.first = min(line.first, row.expires)
         return answer, pokes
 
@@ -91,7 +91,7 @@ class LaterActor(Actor):
         if await self._amid_renewal(self.client, before):
             length = max(0.3, before * self.rng.uniform(0.15, 0.3))
             await grant.hold._extend(length)
-            self._fated(Aim("keep", Fate.CUT))
+            self._fated(Aim("renew", Fate.CUT))
             for _ in range(4):
                 await self.pause(length / 2)
                 self.watch.honest(grant)
@@ -208,9 +208,9 @@ class LaterActor(Actor):
             if its._ctx.keeper._asked or moment.done:
                 moment.set(None)
             else:
-                aims[pid] = ("keep", hit)
+                aims[pid] = ("renew", hit)
 
-        aims[pid] = ("keep", hit)
+        aims[pid] = ("renew", hit)
         world.after(ttl, lambda: moment.set(None))
         await moment
         return bool(its._ctx.keeper._asked)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...core.model import Claim, Keep, Leave
+from ...core.model import Change, Claim, Leave, Renewal
 from ...errors import StoreUnavailable
 from ...stores.memory.line import Lines, Poke
 from .fates import TOO_LATE_S, Aim, Fate
@@ -43,7 +43,7 @@ class Server:
     """The only server of the simulation."""
 
     #: The verbs from which a pair of failures is drawn.
-    verbs: tuple[str, ...] = ("join", "keep", "leave", "join_free", "leave_all")
+    verbs: tuple[str, ...] = ("join", "renew", "turn", "leave", "join_free", "leave_all")
 
     def __init__(self, world: World, ttl_max: float) -> None:
         self.world = world
@@ -144,13 +144,21 @@ class Server:
     def _join(self, claim: Claim, wait: bool, now: float, address: Any) -> tuple[Any, list[Poke]]:
         return self.lines.join(claim, wait, now, address if wait else None)
 
-    def _keep(self, keeps: Sequence[Keep], now: float, address: Any) -> tuple[Any, list[Poke]]:
+    def _renew(
+        self, renewals: Sequence[Renewal], now: float, address: Any
+    ) -> tuple[Any, list[Poke]]:
         answers, pokes = [], []
-        for keep in keeps:
-            answer, some = self.lines.keep(keep, now, address)
+        for renewal in renewals:
+            answer, some = self.lines.renew(renewal, now)
             answers.append(answer)
             pokes += some
         return answers, pokes
+
+    def _turn(self, claim: Claim, ticket: int, now: float, address: Any) -> tuple[Any, list[Poke]]:
+        return self.lines.turn(claim, now, address)
+
+    def _change(self, change: Change, now: float, address: Any) -> tuple[Any, list[Poke]]:
+        return self.lines.change(change, now)
 
     def _leave(self, leave: Leave, now: float, address: Any) -> tuple[Any, list[Poke]]:
         there, pokes = self.lines.leave(leave, now)

@@ -77,7 +77,7 @@ class SimStore:
     """The client's side: the verbs of locks as messages, from one process."""
 
     capabilities = CAPABILITIES
-    keep_batch = 4
+    batch_max = 4
     watch_every = lease_max = math.inf
     label = "sim://"
 
@@ -90,7 +90,8 @@ class SimStore:
         self.boxes: dict[str, Box] = {}
         server.stores[process.pid] = self
 
-    keep, leave, break_, resize = verb("keep"), verb("leave"), verb("break_"), verb("resize")
+    renew, turn, change, resize = verb("renew"), verb("turn"), verb("change"), verb("resize")
+    leave, break_ = verb("leave"), verb("break_")
     join_free, leave_all = verb("join_free"), verb("leave_all")
     inspect = listing("inspect")
 

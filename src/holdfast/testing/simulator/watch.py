@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.hold import HoldBase
 from ...core.lease import Lease
-from ...core.model import Claim, Keep, Leave, Loss, State
+from ...core.model import Change, Claim, Leave, Loss, Renewal, State
 from ...core.policy import PATIENCE_S, REQUEST_S
 from .trouble import Trouble, Violation
 
@@ -340,13 +340,15 @@ class Watch(Trouble):
 
 
 def _names(arg: Any) -> Iterator[Any]:
-    """Yield the ids of the claims that an argument of a verb names; for a break, the ticket."""
+    """Yield the ids of the claims that an argument of a verb names; for others, the ticket."""
     if isinstance(arg, list | tuple) and not hasattr(arg, "_fields"):
         for one in arg:
             yield from _names(one)
     elif isinstance(arg, Claim):
         yield arg.id
-    elif isinstance(arg, Keep):
+    elif isinstance(arg, Renewal):
+        yield arg.claim.id
+    elif isinstance(arg, Change):
         yield from (arg.claim.id, arg.new_id)
     elif isinstance(arg, Leave):
         yield arg.id

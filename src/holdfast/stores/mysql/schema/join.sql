@@ -5,7 +5,7 @@
 --   4 kind capacity                     kind or capacity differs, or the weight is too large
 --   5 waiters                           the line is full
 --   0 why                               gone: 0 expired, 1 broken, 2 released
-CREATE PROCEDURE IF NOT EXISTS holdfast_join_3(
+CREATE PROCEDURE IF NOT EXISTS holdfast_join_4(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_kind TINYINT, IN p_capacity INT,
   IN p_weight INT, IN p_ttl BIGINT, IN p_owner VARBINARY(256), IN p_meta VARBINARY(4096),
   IN p_wait TINYINT, IN p_patience BIGINT
@@ -52,14 +52,14 @@ body: BEGIN
     SELECT CONCAT_WS(' ', 1, v_a, p_ttl, 0);
     LEAVE body;
   END IF;
-  CALL holdfast_join_line_3(p_name, p_id, p_kind, p_capacity, p_weight, p_ttl, p_owner, p_meta,
+  CALL holdfast_join_line_4(p_name, p_id, p_kind, p_capacity, p_weight, p_ttl, p_owner, p_meta,
     p_wait, p_patience, v_now, v_code, v_a, v_b, v_c, v_text);
   COMMIT;
   SELECT CONCAT_WS(' ', v_code, COALESCE(v_a, 0), COALESCE(v_b, 0), COALESCE(v_c, 0), v_text);
 END
 //
 -- The same for a line that has claims or a tombstone, or is damaged.
-CREATE PROCEDURE IF NOT EXISTS holdfast_join_line_3(
+CREATE PROCEDURE IF NOT EXISTS holdfast_join_line_4(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_kind TINYINT, IN p_capacity INT,
   IN p_weight INT, IN p_ttl BIGINT, IN p_owner VARBINARY(256), IN p_meta VARBINARY(4096),
   IN p_wait TINYINT, IN p_patience BIGINT, IN p_now BIGINT,
@@ -76,7 +76,7 @@ line: BEGIN
     INTO v_last, v_tomb, v_kind, v_capacity, v_used, v_lone, v_leaving, v_weight, v_expires
     FROM holdfast_lines WHERE name = p_name;
   IF v_tomb > p_now THEN
-    CALL holdfast_tomb_3(p_name, p_id, p_now, v_why);
+    CALL holdfast_tomb_4(p_name, p_id, p_now, v_why);
     IF v_why IS NOT NULL THEN
       SET r_code = 0, r_a = v_why;
       LEAVE line;
@@ -107,9 +107,9 @@ line: BEGIN
   ELSEIF v_lone IS NOT NULL THEN
     UPDATE holdfast_lines SET lone = NULL WHERE name = p_name;
   END IF;
-  CALL holdfast_settle_3(p_name, p_now);
+  CALL holdfast_settle_4(p_name, p_now);
   IF NOT p_wait THEN
-    CALL holdfast_verify_3(p_name, p_now);
+    CALL holdfast_verify_4(p_name, p_now);
   END IF;
   SELECT last, kind, capacity, former, used, claims, waiters, seats, first, low
     INTO v_last, v_kind, v_capacity, v_former, v_used, v_claims, v_waiters, v_seats, v_first,
@@ -135,7 +135,7 @@ line: BEGIN
     ELSE
       UPDATE holdfast_claims SET expires = p_now + p_patience
         WHERE name = p_name AND ticket = v_ticket;
-      CALL holdfast_place_3(p_name, v_ticket, p_now, r_code, r_a, r_b, r_c);
+      CALL holdfast_place_4(p_name, v_ticket, p_now, r_code, r_a, r_b, r_c);
     END IF;
     LEAVE line;
   END IF;
@@ -173,7 +173,7 @@ line: BEGIN
   IF v_held THEN
     SET r_code = 1, r_a = v_ticket, r_b = p_ttl;
   ELSE
-    CALL holdfast_place_3(p_name, v_ticket, p_now, r_code, r_a, r_b, r_c);
+    CALL holdfast_place_4(p_name, v_ticket, p_now, r_code, r_a, r_b, r_c);
   END IF;
 END
 //

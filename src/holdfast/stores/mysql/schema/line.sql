@@ -2,7 +2,7 @@
 
 -- Compare a name's row with its claims, before a request is refused because of that row. The more
 -- claims there are, the fewer calls compare: a call reads about eight rows on average.
-CREATE PROCEDURE IF NOT EXISTS holdfast_verify_3(IN p_name VARBINARY(512), IN p_now BIGINT)
+CREATE PROCEDURE IF NOT EXISTS holdfast_verify_4(IN p_name VARBINARY(512), IN p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_claims, v_waiters, v_used, v_first, v_rows, v_waiting, v_weight, v_soonest BIGINT;
@@ -17,14 +17,14 @@ BEGIN
       FROM holdfast_claims WHERE name = p_name;
     IF v_rows <> v_claims OR v_waiting <> v_waiters OR v_weight <> v_used OR v_far
         OR v_first > COALESCE(v_soonest, v_first) THEN
-      CALL holdfast_rebuild_3(p_name, p_now);
-      CALL holdfast_settle_3(p_name, p_now);
+      CALL holdfast_rebuild_4(p_name, p_now);
+      CALL holdfast_settle_4(p_name, p_now);
     END IF;
   END IF;
 END
 //
 -- Write a tombstone: until p_ends, no claim with this id enters the line.
-CREATE PROCEDURE IF NOT EXISTS holdfast_bury_3(
+CREATE PROCEDURE IF NOT EXISTS holdfast_bury_4(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_now BIGINT, IN p_ends BIGINT,
   IN p_broken TINYINT
 )
@@ -38,7 +38,7 @@ END
 //
 -- The reason why a claim isn't in the line: 1 if it was broken, 2 if it was released. NULL: no
 -- tombstone.
-CREATE PROCEDURE IF NOT EXISTS holdfast_tomb_3(
+CREATE PROCEDURE IF NOT EXISTS holdfast_tomb_4(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_now BIGINT, OUT r_why TINYINT
 )
 SQL SECURITY INVOKER
@@ -53,7 +53,7 @@ END
 -- ttl from now, the clock was set back, or the row was changed from outside: it gets the expiry of
 -- a renewal at this moment. An impossible kind or capacity becomes kind -1; the next join sets
 -- both.
-CREATE PROCEDURE IF NOT EXISTS holdfast_rebuild_3(IN p_name VARBINARY(512), IN p_now BIGINT)
+CREATE PROCEDURE IF NOT EXISTS holdfast_rebuild_4(IN p_name VARBINARY(512), IN p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_kind TINYINT;
@@ -95,7 +95,7 @@ BEGIN
 END
 //
 -- Remove dead claims, and grant the waiters that fit then. A grant never changes an expiry.
-CREATE PROCEDURE IF NOT EXISTS holdfast_settle_3(IN p_name VARBINARY(512), IN p_now BIGINT)
+CREATE PROCEDURE IF NOT EXISTS holdfast_settle_4(IN p_name VARBINARY(512), IN p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_capacity, v_claims, v_waiters, v_weight INT;
@@ -115,7 +115,7 @@ BEGIN
       OR v_capacity < 0 OR v_kind NOT BETWEEN -1 AND 3 OR v_last < 0
       OR v_last > 4611686018427387904 OR v_seats < 0 OR v_seats > 2000000000
       OR (v_claims > 0 AND v_used > v_capacity AND v_kind <> 1) THEN
-    CALL holdfast_rebuild_3(p_name, p_now);
+    CALL holdfast_rebuild_4(p_name, p_now);
     SELECT capacity, used, claims, waiters, first, low, head
       INTO v_capacity, v_used, v_claims, v_waiters, v_first, v_low, v_head
       FROM holdfast_lines WHERE name = p_name;
@@ -148,7 +148,7 @@ END
 -- The state of a waiter: its ticket, its position, and the microseconds until it is useful to ask
 -- again. They are 0 if the head is dead or fits, because one call serves a limited number of
 -- waiters.
-CREATE PROCEDURE IF NOT EXISTS holdfast_place_3(
+CREATE PROCEDURE IF NOT EXISTS holdfast_place_4(
   IN p_name VARBINARY(512), IN p_ticket BIGINT, IN p_now BIGINT,
   OUT r_code TINYINT, OUT r_a BIGINT, OUT r_b BIGINT, OUT r_c BIGINT
 )

@@ -3,24 +3,26 @@
 
 -- Rebuild the locked row of a group, or of an ungrouped job, from its jobs; a delivery stays. A
 -- moment further ahead than the requested time shows that the clock was set back.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_heal_2(
-  IN p_queue INT, IN p_grp VARBINARY(256), IN p_single BIGINT, IN p_now BIGINT
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_heal_3(
+  IN p_queue INT, IN p_grp VARBINARY(256), IN p_single BIGINT
 )
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_head, v_ready, v_accepted, v_fence, v_moment, v_rest, v_gap, v_span BIGINT;
-  DECLARE v_former, v_retry BIGINT;
+  DECLARE v_former, v_retry, v_now BIGINT;
   DECLARE v_stands TINYINT;
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
   SELECT stands, fence, moment, rest, head, ready, GREATEST(0, LEAST(gap, 86400000000)),
       GREATEST(0, LEAST(span, 31622400000000))
     INTO v_stands, v_fence, v_moment, v_rest, v_former, v_retry, v_gap, v_span
     FROM holdfast_tracks WHERE queue = p_queue AND grp = p_grp AND single = p_single;
+  -- Read after the row: by an earlier time, a row that was just written looks as if the clock had
+  -- been set back.
+  SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
   IF v_stands = 2 AND v_fence BETWEEN 0 AND 4611686018427387904 THEN
-    -- By the clock, not by p_now: the lease can have been renewed since then.
     UPDATE holdfast_tracks
       SET moment = LEAST(v_moment, LEAST(86400000000, IF(v_span > 0, v_span, 86400000000))
-        + TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)))
+        + v_now)
       WHERE queue = p_queue AND grp = p_grp AND single = p_single;
   ELSE
     IF p_grp = '' THEN
@@ -32,13 +34,13 @@ BEGIN
         WHERE queue = p_queue AND grp = p_grp ORDER BY seq LIMIT 1;
     END IF;
     IF v_head IS NOT NULL THEN
-      IF v_accepted > p_now THEN
-        SET v_ready = p_now + GREATEST(0, CAST(v_ready AS DECIMAL(30)) - v_accepted);
+      IF v_accepted > v_now THEN
+        SET v_ready = v_now + GREATEST(0, CAST(v_ready AS DECIMAL(30)) - v_accepted);
       END IF;
-      SET v_ready = LEAST(v_ready, p_now + 31622400000000),
-          v_rest = GREATEST(0, LEAST(v_rest, p_now + v_gap));
+      SET v_ready = LEAST(v_ready, v_now + 31622400000000),
+          v_rest = GREATEST(0, LEAST(v_rest, v_now + v_gap));
       IF v_head = v_former AND v_retry > v_ready THEN
-        SET v_ready = GREATEST(v_ready, LEAST(v_retry, p_now + v_span));
+        SET v_ready = GREATEST(v_ready, LEAST(v_retry, v_now + v_span));
       END IF;
       UPDATE holdfast_tracks
         SET stands = IF(p_grp = '', 1, 0), moment = GREATEST(0, v_rest, v_ready), head = v_head,
@@ -52,7 +54,7 @@ END
 -- Check some jobs of a queue from which a take got nothing, and repair what is wrong: the oldest
 -- jobs, because every stuck job becomes one of them in the end, and sometimes others. Never waits
 -- for a lock.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_mend_2(IN p_queue INT, IN p_now BIGINT)
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_mend_3(IN p_queue INT, IN p_now BIGINT)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_from, v_seq, v_single BIGINT DEFAULT 0;
@@ -100,7 +102,7 @@ BEGIN
         WHERE queue = p_queue AND grp = v_grp AND single = v_single FOR UPDATE SKIP LOCKED;
     END;
     IF v_found IS NOT NULL THEN
-      CALL holdfast_queue_heal_2(p_queue, v_grp, v_single, p_now);
+      CALL holdfast_queue_heal_3(p_queue, v_grp, v_single);
     END IF;
   END WHILE;
 END

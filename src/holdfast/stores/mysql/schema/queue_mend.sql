@@ -3,7 +3,7 @@
 -- since then is skipped.
 
 -- Retry dead letters. The reply is their number.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_revive_2(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_revive_3(
   IN p_name VARBINARY(512), IN p_list LONGBLOB
 )
 SQL SECURITY INVOKER
@@ -56,13 +56,13 @@ BEGIN
         WHERE queue = v_queue AND grp = v_grp AND single = 0;
     END IF;
   END WHILE;
-  CALL holdfast_queue_count_2(v_queue, 0, 0, v_count);
+  CALL holdfast_queue_count_3(v_queue, 0, 0, v_count);
   COMMIT;
   SELECT v_count;
 END
 //
 -- Remove jobs, except delivered ones. The reply is their number.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_purge_2(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_purge_3(
   IN p_name VARBINARY(512), IN p_list LONGBLOB
 )
 SQL SECURITY INVOKER
@@ -97,11 +97,11 @@ BEGIN
     IF ROW_COUNT() = 1 THEN
       SET v_count = v_count + 1, v_gone = v_gone + (NOT v_dead);
       IF v_head = v_seq AND (v_stands = 3 OR (NOT v_dead AND v_stands < 3)) THEN
-        CALL holdfast_queue_next_2(v_queue, v_grp, v_single, v_now);
+        CALL holdfast_queue_next_3(v_queue, v_grp, v_single, v_now);
       END IF;
     END IF;
   END WHILE;
-  CALL holdfast_queue_count_2(v_queue, 0, 0, -v_gone);
+  CALL holdfast_queue_count_3(v_queue, 0, 0, -v_gone);
   COMMIT;
   SELECT v_count;
 END

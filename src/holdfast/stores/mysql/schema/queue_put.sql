@@ -4,7 +4,7 @@
 -- its id (1), its delay (8), the lengths of its id and of its group (2 each) and of its payload
 -- (4), and all three. The reply: for each job 1 if it is new, else 0. NULL: a later request of this
 -- producer came before.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_put_2(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_put_3(
   IN p_name VARBINARY(512), IN p_lane BINARY(16), IN p_number BIGINT, IN p_window BIGINT,
   IN p_groups LONGBLOB, IN p_list LONGBLOB
 )
@@ -47,7 +47,7 @@ body: BEGIN
       ON DUPLICATE KEY UPDATE changes = changes + 1;
     IF ROW_COUNT() = 1 THEN
       -- The row is new; or it was deleted from outside, and jobs are there.
-      CALL holdfast_queue_heal_2(v_queue, v_grp, 0, v_now);
+      CALL holdfast_queue_heal_3(v_queue, v_grp, 0);
     END IF;
   END WHILE;
   SET v_at = 1, v_said = '';
@@ -105,7 +105,7 @@ body: BEGIN
   END WHILE;
   UPDATE holdfast_lanes SET number = p_number, minute = v_now DIV 60000000, said = v_said
     WHERE id = p_lane;
-  CALL holdfast_queue_count_2(v_queue, v_count, 0, v_count);
+  CALL holdfast_queue_count_3(v_queue, v_count, 0, v_count);
   COMMIT;
   SELECT v_said;
 END

@@ -1,6 +1,6 @@
 -- Return the deliveries of a take, and refuse all copies of the take for p_bury microseconds. The
 -- reply is the number of returned deliveries.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_return_2(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_return_3(
   IN p_name VARBINARY(512), IN p_take BINARY(16), IN p_bury BIGINT
 )
 SQL SECURITY INVOKER
@@ -31,7 +31,7 @@ BEGIN
         AND take = p_take AND moment > v_now
       FOR UPDATE;
     IF v_mine IS NOT NULL THEN
-      CALL holdfast_queue_end_2(v_queue, v_grp, v_single, 3, v_now, 0, '', v_now, v_gone);
+      CALL holdfast_queue_end_3(v_queue, v_grp, v_single, 3, v_now, 0, '', v_now, v_gone);
       SET v_count = v_count + 1;
     END IF;
   END WHILE;
@@ -45,7 +45,7 @@ END
 -- microseconds for which all copies of it are refused (8; 0 if there is no copy), the number of its
 -- deliveries in the list (2), and the place of each in the list (2, from 1). The reply: for each
 -- delivery 1 if it was still of that take, else 0.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_settle_2(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_settle_3(
   IN p_name VARBINARY(512), IN p_list LONGBLOB, IN p_takes LONGBLOB
 )
 SQL SECURITY INVOKER
@@ -81,7 +81,7 @@ BEGIN
     SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
     SET v_mine = COALESCE(v_mine, 0) AND v_moment > v_now;
     IF v_mine THEN
-      CALL holdfast_queue_end_2(v_queue, v_grp, v_single, v_verdict, v_now,
+      CALL holdfast_queue_end_3(v_queue, v_grp, v_single, v_verdict, v_now,
         CONV(HEX(SUBSTRING(v_part, v_at + 25, 8)), 16, 10), SUBSTRING(v_part, v_at + 35, v_reason),
         v_now, v_gone);
       SET v_gone_all = v_gone_all + v_gone, v_done = v_done + (v_verdict = 0);
@@ -111,7 +111,7 @@ BEGIN
       END IF;
     END IF;
   END WHILE;
-  CALL holdfast_queue_count_2(v_queue, 0, v_done, -v_gone_all);
+  CALL holdfast_queue_count_3(v_queue, 0, v_done, -v_gone_all);
   COMMIT;
   SELECT v_said;
 END
@@ -119,7 +119,7 @@ END
 -- Renew leases of one queue. p_list holds them in order of group and seq: the length of the group
 -- (2 bytes), the group, seq (8), the take (16), the ttl (8). The reply: for each its fence, or 0 if
 -- it is no longer of that take, and a comma.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_extend_2(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_extend_3(
   IN p_name VARBINARY(512), IN p_list LONGBLOB
 )
 SQL SECURITY INVOKER

@@ -1,7 +1,7 @@
 -- Remove records that are no longer needed, at most p_rows of each kind: groups without jobs, of
 -- this queue and of a random one, and expired takes, producers and ids. The reply is the number of
 -- removed records.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_sweep_2(IN p_name VARBINARY(512), IN p_rows INT)
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_sweep_3(IN p_name VARBINARY(512), IN p_rows INT)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_queue, v_other INT DEFAULT 0;

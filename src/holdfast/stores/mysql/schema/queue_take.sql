@@ -1,5 +1,5 @@
 -- Reap deliveries whose lease has expired: at most 100, and none whose row is locked.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_reap_2(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_reap_3(
   IN p_queue INT, IN p_now BIGINT, OUT r_gone BIGINT
 )
 SQL SECURITY INVOKER
@@ -32,7 +32,7 @@ BEGIN
     -- Compare with the clock again: the lease can have been renewed since p_now, after the clock
     -- was set back.
     IF v_ends <= TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) THEN
-      CALL holdfast_queue_end_2(p_queue, v_grp, v_single, IF(v_attempts >= v_tries, 2, 1), v_ends,
+      CALL holdfast_queue_end_3(p_queue, v_grp, v_single, IF(v_attempts >= v_tries, 2, 1), v_ends,
         0, CONCAT('the lease ended, as ', v_owner, ' was heard of no more'), p_now, v_gone);
       SET r_gone = r_gone + v_gone;
     END IF;
@@ -40,7 +40,7 @@ BEGIN
 END
 //
 -- The deliveries that a take still has: p_list as in the table of takes.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_again_2(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_again_3(
   IN p_name VARBINARY(512), IN p_take BINARY(16), IN p_list LONGBLOB, IN p_now BIGINT,
   OUT r_said LONGBLOB
 )
@@ -76,7 +76,7 @@ END
 -- take. p_step, p_burst: nanoseconds between two deliveries of the queue, and by how many they can
 -- be early; p_step 0: no rate. The reply: microseconds until it is useful to ask again, a blank,
 -- and for each delivery seven numbers, each with a blank after it, then its id, group and payload.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_take_2(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_take_3(
   IN p_name VARBINARY(512), IN p_id BINARY(16), IN p_most INT, IN p_ttl BIGINT,
   IN p_owner VARBINARY(256), IN p_gap BIGINT, IN p_by_take TINYINT, IN p_step BIGINT,
   IN p_burst BIGINT, IN p_tries INT, IN p_blocks TINYINT, IN p_lane TINYINT, IN p_bury BIGINT
@@ -113,13 +113,13 @@ body: BEGIN
   SET v_now = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6));
   IF v_queue IS NULL THEN
     IF NOT v_buried THEN
-      CALL holdfast_queue_again_2(p_name, p_id, v_list, v_now, v_said);
+      CALL holdfast_queue_again_3(p_name, p_id, v_list, v_now, v_said);
     END IF;
     COMMIT;
     SELECT CONCAT(IF(v_said = '', 1000000, 0), ' ', v_said);
     LEAVE body;
   END IF;
-  CALL holdfast_queue_reap_2(v_queue, v_now, v_gone);
+  CALL holdfast_queue_reap_3(v_queue, v_now, v_gone);
   -- Only a clock that was set back makes it further ahead than a whole burst.
   SET v_list = '', v_starts = GREATEST(0, v_starts);
   IF p_step > 0 AND v_starts > v_now * 1000 + p_burst + p_step * p_most THEN
@@ -164,7 +164,7 @@ body: BEGIN
         INTO v_id, v_one FROM holdfast_jobs WHERE queue = v_queue AND seq = v_head;
       IF v_id IS NULL THEN
         -- The job's row was deleted from outside.
-        CALL holdfast_queue_next_2(v_queue, v_grp, v_single, v_now);
+        CALL holdfast_queue_next_3(v_queue, v_grp, v_single, v_now);
       ELSE
         UPDATE holdfast_tracks
           SET stands = 2, moment = v_now + p_ttl, span = p_ttl, fence = v_fence, attempts = v_attempts,
@@ -218,7 +218,7 @@ body: BEGIN
     SET v_said = '';
     SELECT buried, list INTO v_buried, v_list FROM holdfast_takes WHERE id = p_id;
     IF NOT v_buried THEN
-      CALL holdfast_queue_again_2(p_name, p_id, v_list, v_now, v_said);
+      CALL holdfast_queue_again_3(p_name, p_id, v_list, v_now, v_said);
     END IF;
     COMMIT;
     SELECT CONCAT(IF(v_said = '', 1000000, 0), ' ', v_said);
@@ -230,7 +230,7 @@ body: BEGIN
     END IF;
   ELSE
     IF RAND() < 0.25 THEN
-      CALL holdfast_queue_mend_2(v_queue, v_now);
+      CALL holdfast_queue_mend_3(v_queue, v_now);
     END IF;
     SELECT MIN(soon) INTO v_next FROM (
       (SELECT moment AS soon FROM holdfast_tracks FORCE INDEX (by_moment)
@@ -243,7 +243,7 @@ body: BEGIN
         WHERE queue = v_queue AND stands = 2 ORDER BY moment LIMIT 1)) firsts;
     SET v_next = GREATEST(COALESCE(v_next - v_now, 1000000), v_pause DIV 1000);
   END IF;
-  CALL holdfast_queue_count_2(v_queue, 0, 0, -v_gone);
+  CALL holdfast_queue_count_3(v_queue, 0, 0, -v_gone);
   COMMIT;
   SELECT CONCAT(COALESCE(LEAST(GREATEST(v_next, 0), 1000000), 0), ' ', v_said, v_part);
 END

@@ -3,7 +3,7 @@
 
 -- Add to the counts of a queue, as the last statement before the commit. Sessions use different
 -- rows where possible, and so do the nodes of a Galera cluster.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_count_2(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_count_3(
   IN p_queue INT, IN p_accepted BIGINT, IN p_done BIGINT, IN p_depth BIGINT
 )
 SQL SECURITY INVOKER
@@ -19,7 +19,7 @@ BEGIN
 END
 //
 -- The first job has left the group: the next job becomes the first.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_next_2(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_next_3(
   IN p_queue INT, IN p_grp VARBINARY(256), IN p_single BIGINT, IN p_now BIGINT
 )
 SQL SECURITY INVOKER
@@ -47,7 +47,7 @@ END
 //
 -- End a delivery, as of p_when. p_verdict: 0 done, 1 retry after p_delay, 2 dead letter, 3 as if it
 -- had not been taken. r_gone: 1 if the job is done or a dead letter.
-CREATE PROCEDURE IF NOT EXISTS holdfast_queue_end_2(
+CREATE PROCEDURE IF NOT EXISTS holdfast_queue_end_3(
   IN p_queue INT, IN p_grp VARBINARY(256), IN p_single BIGINT, IN p_verdict TINYINT,
   IN p_when BIGINT, IN p_delay BIGINT, IN p_reason VARBINARY(1024), IN p_now BIGINT,
   OUT r_gone TINYINT
@@ -86,7 +86,7 @@ BEGIN
         UPDATE holdfast_tracks SET rest = v_rest
           WHERE queue = p_queue AND grp = p_grp AND single = 0;
       END IF;
-      CALL holdfast_queue_next_2(p_queue, p_grp, p_single, p_now);
+      CALL holdfast_queue_next_3(p_queue, p_grp, p_single, p_now);
     END IF;
   END IF;
 END

@@ -6,7 +6,7 @@ CREATE TABLE IF NOT EXISTS holdfast_sweep (
 //
 -- Check the next p_rows names, and remove names unused for p_idle microseconds. A locked name
 -- is skipped; while another sweep runs, nothing is done. The reply is the number of removed names.
-CREATE PROCEDURE IF NOT EXISTS holdfast_sweep_3(IN p_rows INT, IN p_idle BIGINT)
+CREATE PROCEDURE IF NOT EXISTS holdfast_sweep_4(IN p_rows INT, IN p_idle BIGINT)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_from, v_to, v_name, v_found VARBINARY(512);
@@ -40,7 +40,7 @@ BEGIN
           AND (lone IS NULL OR expires <= v_now)
         FOR UPDATE SKIP LOCKED;
       IF v_found IS NOT NULL AND v_claims > 0 THEN
-        CALL holdfast_settle_3(v_name, v_now);
+        CALL holdfast_settle_4(v_name, v_now);
         SELECT claims INTO v_claims FROM holdfast_lines WHERE name = v_name;
       END IF;
       IF v_found IS NOT NULL AND v_claims = 0 THEN

@@ -4,7 +4,7 @@
 
 -- Renew held claims; each also has its ttl (8 bytes). The reply: for each claim its ticket, or 0 if
 -- it needs a separate request, and a comma.
-CREATE PROCEDURE IF NOT EXISTS holdfast_renew_3(IN p_list LONGBLOB)
+CREATE PROCEDURE IF NOT EXISTS holdfast_renew_4(IN p_list LONGBLOB)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_at INT DEFAULT 1;
@@ -57,7 +57,7 @@ END
 //
 -- Release lone claims. The reply: for each claim 1 if it was there, 0 if not, or 2 if it needs a
 -- separate request, and a comma.
-CREATE PROCEDURE IF NOT EXISTS holdfast_leave_all_3(IN p_list LONGBLOB)
+CREATE PROCEDURE IF NOT EXISTS holdfast_leave_all_4(IN p_list LONGBLOB)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_at INT DEFAULT 1;
@@ -94,7 +94,7 @@ END
 -- weight (4 each), ttl (8), the lengths of its owner and of its note (2 each), and both. The reply:
 -- the tickets, each with a comma. NULL: a line has a claim or a tombstone or is damaged, and no
 -- line was entered.
-CREATE PROCEDURE IF NOT EXISTS holdfast_join_free_3(IN p_list LONGBLOB)
+CREATE PROCEDURE IF NOT EXISTS holdfast_join_free_4(IN p_list LONGBLOB)
 SQL SECURITY INVOKER
 BEGIN
   DECLARE v_at INT DEFAULT 1;

@@ -44,6 +44,9 @@ BEGIN
     END IF;
     FOR j IN SELECT * FROM jobs o WHERE o.queue = p_queue AND o.seq >= from_seq AND NOT o.dead
             ORDER BY o.queue, o.seq LIMIT 100 LOOP
+        -- Read after the rows: by an earlier time, a row that was just written looks as if the clock
+        -- had been set back.
+        p_now := clock();
         IF j.stamped > p_now OR j.stamped = 0 AND j.accepted > p_now
                 OR j.not_before > p_now + {delay_max_us} THEN
             -- The clock was set back: its place is wrong, unless it is delivered.
@@ -59,11 +62,13 @@ BEGIN
             ELSE
                 g := queue_group(p_queue, j.grp, false);
                 CONTINUE WHEN g.queue IS NULL OR g.head <> j.seq;
+                p_now := clock();
                 many := many + queue_healed(g, p_now)::int;
                 CONTINUE;
             END IF;
         ELSIF j.grp <> '' THEN
             g := queue_group(p_queue, j.grp, false);
+            p_now := clock();
             IF g.queue IS NOT NULL AND g.head = j.seq AND g.place > p_now
                     AND (g.last > p_now AND g.due > g.last OR g.due > p_now + {ttl_max_us}) THEN
                 many := many + queue_healed(g, p_now)::int;
@@ -78,6 +83,7 @@ BEGIN
             many := many + (j.not_before < p_now + {ask_again_us})::int;
         ELSE
             g := queue_group(p_queue, j.grp, true);
+            p_now := clock();
             IF queue_stalled(j) THEN
                 many := many + queue_healed(g, p_now)::int;
             END IF;

@@ -11,8 +11,8 @@ BEGIN
             ('retry', false), ('save', false), ('settled', false), ('tidy', false),
             ('timeline', false), ('verified', false), ('with_holder', false), ('without', false),
             ('inspect_{version}', true), ('join_{version}', true), ('join_free_{version}', true),
-            ('keep_{version}', true), ('leave_{version}', true), ('leave_all_{version}', true),
-            ('look_{version}', true), ('reclaim_{version}', true), ('resize_{version}', true),
+            ('leave_{version}', true), ('leave_all_{version}', true), ('look_{version}', true),
+            ('reclaim_{version}', true), ('renew_{version}', true), ('resize_{version}', true),
             ('stand_{version}', true)) w(name, verb) ON w.name = p.proname
             WHERE p.pronamespace = '{schema}'::regnamespace LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f.name);

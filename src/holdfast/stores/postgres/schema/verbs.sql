@@ -199,7 +199,7 @@ END $$;
 -- place is not granted to another claim, and a row with an extended lease is not removed. The ttl
 -- in the row is the time left of the lease now: an expiry further ahead shows that the clock was
 -- set back.
-CREATE OR REPLACE FUNCTION {schema}.keep_{version}(
+CREATE OR REPLACE FUNCTION {schema}.renew_{version}(
     p_names bytea[], p_ids uuid[], p_ttls bigint[], p_relaxed boolean,
     p_within integer DEFAULT 0)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -215,20 +215,21 @@ BEGIN
     now_us := clock();
     WITH wanted AS (
         SELECT * FROM unnest(p_names, p_ids, p_ttls) WITH ORDINALITY AS w(name, id, ttl, at)
-    ), kept AS (
+    ), renewed AS (
         UPDATE claims c SET
             expires = greatest(least(c.expires, clock() + lease(c.ttl)), now_us + w.ttl),
             ttl = greatest(least(c.expires - clock(), lease(c.ttl)), w.ttl)
         FROM wanted w
         WHERE c.id = w.id AND c.name || '' = w.name AND c.held AND NOT c.leaving AND c.expires > now_us
         RETURNING w.at, c.ticket)
-    SELECT string_agg(coalesce(k.ticket, 0)::text, ' ' ORDER BY w.at) INTO answer
-    FROM wanted w LEFT JOIN kept k ON k.at = w.at;
+    SELECT string_agg(coalesce(r.ticket, 0)::text, ' ' ORDER BY w.at) INTO answer
+    FROM wanted w LEFT JOIN renewed r ON r.at = w.at;
     RETURN answer;
 END $$;
 
--- Renew one claim, held or waiting; a waiter is granted here if it is its turn. A held claim can
--- also get a lesser weight, or a new secret and owner.
+-- Renew one claim that is held; it can also get a lesser weight, or a new secret and owner. A claim
+-- that waits keeps its place for p_patience, and is granted here if it is its turn. If p_patience
+-- is 0, it isn't changed, and the reply is that it is gone.
 CREATE OR REPLACE FUNCTION {schema}.stand_{version}(
     p_name bytea, p_id uuid, p_ttl bigint, p_patience bigint, p_address text, p_weight integer,
     p_new uuid, p_owner bytea, p_window bigint, p_relaxed boolean, p_within integer DEFAULT 0)
@@ -254,7 +255,7 @@ BEGIN
     IF c.id IS NULL THEN
         SELECT * INTO c FROM claims WHERE id = p_id AND name || '' = p_name;
     END IF;
-    IF c.id IS NULL OR (p_new IS NOT NULL AND NOT c.held) THEN
+    IF c.id IS NULL OR (p_patience = 0 AND NOT c.held) THEN
         RETURN gone(p_id, now_us);
     END IF;
     IF c.leaving OR c.expires <= now_us THEN

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Renew one claim of any state. A waiter is granted here if its turn has come. A hold can also
--- become lighter, or change its id and its owner (handover).
+-- Renew one hold, or one waiter, which is granted here if its turn has come. A hold can also become
+-- lighter, or change its id and its owner (handover).
 -- KEYS  state, waiters, tombstones, recovery record
--- ARGV  claim id, ttl ms, waiter TTL ms, address ('': unchanged), weight (0: unchanged), new id
---       ('': unchanged), its owner, run id, tag
+-- ARGV  claim id, ttl ms, waiter TTL ms (0: a waiter counts as gone), address ('': unchanged),
+--       weight (0: unchanged), new id ('': unchanged), its owner, run id, tag
 -- ->    as join.lua: ticket, {2, ...} or {0, ...}; {6, ...}: as {2, ...}, and a waiter fits, but
 --       recovery grants nothing now
 local clock = redis.call('TIME')
@@ -23,7 +23,7 @@ end
 -- The row of a waiter that is granted now; or else nil and the reply.
 local function wait()
   local seat, waits = waiter(id)
-  if not waits or fresh ~= '' then return nil, {0, tombstone(id) or 'expired'} end
+  if not waits or patience == 0 then return nil, {0, tombstone(id) or 'expired'} end
   if waits[3] <= now then return nil, gone('expired') end
   stay(seat, waits, patience, address)
   settle()

@@ -36,10 +36,10 @@ Answer = asyncio.Future[Any]
 #: release.
 LATE_S = 0.25
 #: The verbs that are skipped if their caller no longer waits for the reply.
-TAKES = {"join", "join_free", "take", "begin"}
-KEEPS = {"keep", "extend", "prolong"}
+TAKES = {"join", "join_free", "turn", "take", "begin"}
+RENEWS = {"renew", "change", "extend", "prolong"}
 LOOKS = {"inspect", "jobs", "letters", "look", "peek", "read", "survey"}
-LEFT_OUT = frozenset(TAKES | KEEPS | LOOKS)
+LEFT_OUT = frozenset(TAKES | RENEWS | LOOKS)
 #: Maximum seconds for the workers to finish their requests when the interpreter ends.
 EXIT_S = 5.0
 CLOSE_S = 2.0

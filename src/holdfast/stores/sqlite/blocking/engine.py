@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ....core.model import (
+    Change,
     Claim,
     Held,
     Joined,
-    Keep,
     Leave,
     LineRecord,
     Mismatch,
+    Renewal,
     Standing,
     Waiting,
 )
@@ -37,7 +38,7 @@ T = TypeVar("T")
 #: Maximum seconds that `Engine.peek` waits for the file mutex.
 PEEK_S = 0.05
 _SQL = verbs()
-_KEEP = _SQL.keep_held
+_RENEW = _SQL.renew
 
 
 class Engine(Entry):
@@ -109,62 +110,96 @@ class Engine(Entry):
             raise Replaced
         return held
 
-    def keep(self, keeps: Sequence[Keep], within: float) -> list[Standing | Exception]:
-        """See :meth:`holdfast.core.ports.Store.keep`."""
-        return self._inside(within, self._roomy, self._keep, keeps)
+    def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
+        """See :meth:`holdfast.core.ports.Store.renew`."""
+        return self._inside(within, self._roomy, self._renew, renewals)
 
-    def _keep(self, files: Files, now: float, keeps: Sequence[Keep]) -> list[Standing | Exception]:
-        answers = [self._renew(files, keep, now) for keep in keeps]
+    def _renew(
+        self, files: Files, now: float, renewals: Sequence[Renewal]
+    ) -> list[Standing | Exception]:
+        answers = [self._renew_lone(files, renewal, now) for renewal in renewals]
         if None in answers:
-            answers = self._slow(files, self._keep_rest, files, keeps, answers, now)
+            answers = self._slow(files, self._renew_rest, files, renewals, answers, now)
         if files.gate.moved():
             raise Replaced
         return [answer for answer in answers if answer is not None]
 
-    def _renew(self, files: Files, keep: Keep, now: float) -> Standing | Exception | None:
-        """Renew a lone claim; None if not lone, or if more than the lease is to change."""
-        claim, ticket, ttl, weight, new_id, detach = keep
-        if new_id or weight or detach:
+    def _renew_lone(
+        self, files: Files, renewal: Renewal, now: float
+    ) -> Standing | Exception | None:
+        """Renew a lone claim; None if not lone, or if its weight is to change."""
+        claim, ticket, ttl, weight = renewal
+        if weight:
             return None
         if now + ttl > files.floats[LATEST]:
             files.floats[LATEST] = now + ttl
         try:
-            if files.lone.keep(claim.spec.name, claim.id, ticket, now, ttl):
+            if files.lone.renew(claim.spec.name, claim.id, ticket, now, ttl):
                 return Held(ticket, ttl)
         except UNREADABLE as wrong:
             return unreadable(wrong, self.label)
         return None
 
-    def _keep_rest(
+    def _renew_rest(
         self,
         files: Files,
-        keeps: Sequence[Keep],
+        renewals: Sequence[Renewal],
         answers: list[Standing | Exception | None],
         now: float,
     ) -> list[Standing | Exception | None]:
         return [
-            answer or self._renew_held(files, keep, now) or self._keep_one(files, keep, now)
-            for keep, answer in zip(keeps, answers, strict=True)
+            answer or self._renew_lined(files, renewal, now)
+            for renewal, answer in zip(renewals, answers, strict=True)
         ]
 
-    def _renew_held(self, files: Files, keep: Keep, now: float) -> Held | None:
-        """Renew a held claim by one statement; None if it isn't held, or if more than the lease is
-        to change."""
-        claim, ticket, ttl, weight, new_id, detach = keep
-        if new_id or weight or detach:
-            return None
+    def _renew_lined(self, files: Files, renewal: Renewal, now: float) -> Standing | Exception:
+        """Renew one claim of a batch in the database; its error doesn't affect the others."""
+        claim, ticket, ttl, weight = renewal
+        held = None if weight else self._renew_held(files, claim, ticket, ttl, now)
+        if held is not None:
+            return held
+        return self._by_itself(files, self._lines.renew, renewal, now)
+
+    def _renew_held(
+        self, files: Files, claim: Claim, ticket: int, ttl: float, now: float
+    ) -> Held | None:
+        """Renew a held claim of this client by one statement; None if that isn't possible."""
         cursor = files.cursor
         try:
-            cursor.execute(_KEEP, (claim.spec.name, ticket, claim.id, now, ttl))
+            cursor.execute(_RENEW, (claim.spec.name, ticket, claim.id, now, ttl, files.own))
         except UNREADABLE:
             return None
         return Held(ticket, ttl) if cursor.rowcount == 1 else None
 
-    def _keep_one(self, files: Files, keep: Keep, now: float) -> Standing | Exception:
-        """Renew one claim of a batch; its error doesn't affect the others."""
-        if keep.new_id:
+    def turn(self, claim: Claim, ticket: int, within: float) -> Standing:
+        """See :meth:`holdfast.core.ports.Store.turn`, and ``Lines.turn``."""
+        standing: Standing = self._inside(within, self._roomy, self._turn, claim, ticket)
+        return standing
+
+    def _turn(self, files: Files, now: float, claim: Claim, ticket: int) -> Standing:
+        files.note_expiry(now + claim.spec.ttl)
+        return self._settled(files, self._turn_lined, files, claim, ticket, now)
+
+    def _turn_lined(self, files: Files, claim: Claim, ticket: int, now: float) -> Standing:
+        held = self._renew_held(files, claim, ticket, claim.spec.ttl, now)
+        return held or self._lines.turn(claim, ticket, now)
+
+    def change(self, change: Change, within: float) -> Standing:
+        """See :meth:`holdfast.core.ports.Store.change`."""
+        standing: Standing = self._inside(within, self._roomy, self._change, change)
+        return standing
+
+    def _change(self, files: Files, now: float, change: Change) -> Standing:
+        if change.new_id:
             self._have_session(files, now)
-        return self._by_itself(files, self._lines.keep, keep, now)
+        return self._settled(files, self._lines.change, change, now)
+
+    def _settled(self, files: Files, verb: Callable[..., T], *asked: object) -> T:
+        """Do one request in a transaction; raise if others have replaced the files."""
+        answer = self._slow(files, verb, *asked)
+        if files.gate.moved():
+            raise Replaced
+        return answer
 
     def _by_itself(
         self, files: Files, work: Callable[[A, float], T], asked: A, now: float
@@ -256,10 +291,7 @@ class Engine(Entry):
         """See :meth:`holdfast.core.ports.Store.resize`."""
 
         def work(files: Files, now: float) -> int | Mismatch | None:
-            former = self._slow(files, self._lines.resize, name, capacity, now)
-            if files.gate.moved():
-                raise Replaced
-            return former
+            return self._settled(files, self._lines.resize, name, capacity, now)
 
         return self._inside(within, work)
 
@@ -277,7 +309,7 @@ class Engine(Entry):
 
     def peek(self, claim: Claim, waiting: Waiting, within: float) -> int | None:
         """Check the claim of a waiter that polls. Return the fence if the claim is held, 0 if a
-        renewal can change its standing, None if nothing has changed."""
+        `turn` can change its standing, None if nothing has changed."""
 
         def work(files: Files, now: float) -> int | None:
             files.gate.exit()

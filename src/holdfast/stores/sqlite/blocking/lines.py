@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from ....core.model import (
     WAITERS_MAX,
+    Change,
     Claim,
     Full,
     Gone,
     Held,
     Joined,
-    Keep,
     Kind,
     Leave,
     LineRecord,
     Loss,
     Mismatch,
     Refused,
+    Renewal,
     Standing,
     Waiting,
 )
@@ -35,6 +36,9 @@ from .line import STEPS, Line, Poke, Row
 from .lone import Lone, LoneClaim
 from .session import Others
 from .sql import verbs
+
+if TYPE_CHECKING:
+    from .files import Files
 
 #: Each waiter watches the session of the claim ahead of it. Waiters up to this position also watch
 #: the sessions of the holders.
@@ -47,45 +51,6 @@ CLEAN_EVERY = 64
 DELETED = "the holders of a lock database that was deleted"
 
 
-class World(Protocol):
-    """The state of the store outside the lines, as the verbs need it."""
-
-    #: Our session's name; empty before the first claim.
-    own: str
-    #: Tickets below this one were given before these files replaced others.
-    born: int
-
-    @property
-    def quiet(self) -> float:
-        """The time before which no claim is granted."""
-        ...
-
-    @property
-    def tombs(self) -> float:
-        """The time after which there is no tombstone."""
-        ...
-
-    def ticket(self) -> int:
-        """Give the next ticket, greater than all earlier ones."""
-        ...
-
-    def note_expiry(self, expires: float) -> None:
-        """Note that a lease with this expiry is about to be given."""
-        ...
-
-    def note_tomb(self, until: float) -> None:
-        """Note that there is a tombstone until this time."""
-        ...
-
-    def address(self, claim_id: str) -> str | None:
-        """Return the address for wake-ups of this claim, with a new socket if it has none."""
-        ...
-
-    def known_address(self, claim_id: str) -> str | None:
-        """Return the address for wake-ups of this claim; None if it has none."""
-        ...
-
-
 class Lines:
     """The verbs on the database. The caller holds the file mutex and has begun a transaction."""
 
@@ -94,7 +59,7 @@ class Lines:
         run: Callable[..., sqlite3.Cursor],
         lone: Lone,
         others: Others,
-        world: World,
+        world: Files,
         patience: float,
     ) -> None:
         self.run = run
@@ -179,67 +144,96 @@ class Lines:
             return Refused(self._retry_in(line, now), (there and line.ahead()) or DELETED)
         return Full(line.waiters)
 
-    def keep(self, keep: Keep, now: float) -> Standing:
-        """See :meth:`holdfast.core.ports.Store.keep`; this renews one claim of the batch."""
+    def renew(self, renewal: Renewal, now: float) -> Standing:
+        """See :meth:`holdfast.core.ports.Store.renew`; this renews one claim of the batch."""
+        claim, ticket, ttl, weight = renewal
         line = self._line()
-        if not line.load(keep.claim.spec.name):
-            return self._gone(keep, now)
-        row = line.find(keep.new_id, keep.ticket) if keep.new_id else None
-        if row is None or not row.held:
-            row = line.find(keep.claim.id, keep.ticket)
-        if row is None or (keep.new_id and not row.held):
-            answer: Standing = self._gone(keep, now)
-        elif row.leaving or row.expires <= now:
+        row = self._find(line, claim, ticket, now)
+        if isinstance(row, Gone):
+            return row
+        if not row.held:
+            answer = self._waiting(line, row, now)
+            self._save(line)
+            return answer
+        if 0 < weight < row.weight:
+            line.used -= row.weight - weight
+            row = row._replace(weight=weight)
+        return self._renew(line, row, ttl, now)
+
+    def turn(self, claim: Claim, ticket: int, now: float) -> Standing:
+        """See :meth:`holdfast.core.ports.Store.turn`.
+
+        Any process that knows the id may ask, but the claim belongs to the session of the process
+        that joined it: wake-ups go to that process, and after its death the claim is ``Gone``.
+        """
+        line = self._line()
+        row = self._find(line, claim, ticket, now)
+        if isinstance(row, Gone):
+            return row
+        if not row.held:
+            row = self._stay(line, row, self.world.known_address(row.id), now)
             line.settle(now, self.world.quiet)
-            answer = Gone(Loss.EXPIRED)
-        elif row.held and keep.new_id and (why := self._given_up(keep, row, now)) is not None:
-            answer = Gone(why)
-        elif row.held:
-            answer = self._renew(line, row, keep, now)
-        else:
-            answer = self._stay(line, row, keep, now)
+            line.pokes = [p for p in line.pokes if p[1] != row.id]
+        answer: Standing = Gone(Loss.EXPIRED)
+        if row.ticket not in line.dropped:
+            if row.ticket <= line.frontier:
+                return self._renew(line, row, claim.spec.ttl, now)
+            answer = self._waiting(line, row, now)
         self._save(line)
         return answer
 
-    def _given_up(self, keep: Keep, row: Row, now: float) -> Loss | None:
-        """Return the reason if the adopter has withdrawn the new id, which then has a tombstone."""
-        return self.tomb(keep.new_id, now) if row.id != keep.new_id else None
+    def change(self, change: Change, now: float) -> Standing:
+        """See :meth:`holdfast.core.ports.Store.change`."""
+        claim, ticket, ttl, new_id, detach = change
+        line = self._line()
+        row = self._find(line, claim, ticket, now, new_id)
+        if isinstance(row, Gone):
+            return row
+        given_up = self.tomb(new_id, now) if new_id and row.id != new_id else None
+        if given_up is not None or not row.held:
+            self._save(line)
+            return Gone(given_up or Loss.EXPIRED)
+        owner = None
+        if new_id:
+            row, owner = row._replace(id=new_id, session=self.world.own), claim.spec.owner
+        if detach:
+            row = row._replace(session=None)
+        return self._renew(line, row, ttl, now, owner)
 
-    def _stay(self, line: Line, row: Row, keep: Keep, now: float) -> Standing:
-        """Renew a waiter, and grant it if it fits now."""
-        expires = now + self.patience
-        line.first = min(line.first, expires)
-        self.world.note_expiry(expires)
-        address = self.world.known_address(row.id)
-        self.run(self.sql.renew_waiting, (line.name, row.ticket, expires, address))
-        row = row._replace(expires=expires)
+    def _find(
+        self, line: Line, claim: Claim, ticket: int, now: float, new_id: str = ""
+    ) -> Row | Gone:
+        """Load the line; return the claim, or `Gone` if it isn't there or has ended.
+
+        A hold with the ``new_id`` is this claim after an earlier, equal request.
+        """
+        if not line.load(claim.spec.name):
+            return self._gone(claim, ticket, now)
+        row = line.find(new_id, ticket) if new_id else None
+        if row is None or not row.held:
+            row = line.find(claim.id, ticket)
+        if row is None:
+            gone = self._gone(claim, ticket, now)
+        elif row.leaving or row.expires <= now or line.is_dead(row.session):
+            line.settle(now, self.world.quiet)
+            gone = Gone(Loss.EXPIRED)
+        else:
+            return row
+        self._save(line)
+        return gone
+
+    def _renew(
+        self, line: Line, row: Row, ttl: float, now: float, owner: str | None = None
+    ) -> Held:
+        """Renew a hold, with the weight, id and session of ``row``, and save its line."""
+        row = row._replace(held=1, expires=max(row.expires, now + ttl))
+        self.world.note_expiry(row.expires)
+        values = (line.name, row.ticket, row.expires, ttl, row.weight, row.id, row.session, owner)
+        self.run(self.sql.renew_held, values)
         line.note(row)
         line.settle(now, self.world.quiet)
-        line.pokes = [p for p in line.pokes if p[1] != row.id]
-        if row.ticket in line.dropped:
-            return Gone(Loss.EXPIRED)
-        if row.ticket > line.frontier:
-            return self._waiting(line, row.ticket, row.seat, now)
-        return self._renew(line, row._replace(held=1), keep, now)
-
-    def _renew(self, line: Line, row: Row, keep: Keep, now: float) -> Held:
-        """Renew a held claim, and apply the changes that a keep may make."""
-        weight = row.weight
-        if 0 < keep.weight < weight:
-            line.used -= weight - keep.weight
-            weight = keep.weight
-        claim_id, owner, session = row.id, None, row.session
-        if keep.new_id:
-            claim_id, owner, session = keep.new_id, keep.claim.spec.owner, self.world.own
-        if keep.detach:
-            session = None
-        expires = max(row.expires, now + keep.ttl)
-        self.world.note_expiry(expires)
-        values = (line.name, row.ticket, expires, keep.ttl, weight, claim_id, session, owner)
-        self.run(self.sql.renew_held, values)
-        line.note(row._replace(expires=expires, weight=weight, session=session, id=claim_id))
-        line.settle(now, self.world.quiet)
-        return Held(row.ticket, keep.ttl)
+        self._save(line)
+        return Held(row.ticket, ttl)
 
     def leave(self, leave: Leave, now: float) -> bool:
         """See :meth:`holdfast.core.ports.Store.leave`."""
@@ -352,7 +346,7 @@ class Lines:
         address, seat = (None, 0) if held else (world.address(claim.id), line.seats + 1)
         row = Row(ticket, claim.id, int(held), spec.weight, expires, world.own, address, seat)
         line.insert(row, (spec.ttl, now, spec.owner, spec.meta))
-        return Held(ticket, spec.ttl) if held else self._waiting(line, ticket, seat, now)
+        return Held(ticket, spec.ttl) if held else self._waiting(line, row, now)
 
     def _again(self, line: Line, row: Row, now: float) -> Joined:
         """Return the standing of a claim that is in the line already; renew it if it waits."""
@@ -360,22 +354,27 @@ class Lines:
             return Gone(Loss.EXPIRED)
         if row.held:
             return Held(row.ticket, row.expires - now)
-        expires = now + self.patience
-        self.world.note_expiry(expires)
-        address = self.world.address(row.id)
-        self.run(self.sql.renew_waiting, (line.name, row.ticket, expires, address))
-        line.note(row._replace(expires=expires))
-        return self._waiting(line, row.ticket, row.seat, now)
+        row = self._stay(line, row, self.world.address(row.id), now)
+        return self._waiting(line, row, now)
 
-    def _waiting(self, line: Line, ticket: int, seat: int, now: float) -> Waiting:
+    def _stay(self, line: Line, row: Row, address: str | None, now: float) -> Row:
+        """Renew the place of a waiter; return its new row."""
+        row = row._replace(expires=now + self.patience)
+        line.first = min(line.first, row.expires)
+        self.world.note_expiry(row.expires)
+        self.run(self.sql.renew_waiting, (line.name, row.ticket, row.expires, address))
+        line.note(row)
+        return row
+
+    def _waiting(self, line: Line, row: Row, now: float) -> Waiting:
         head = line.head()
-        position = 1 if head is None else seat - head.seat + 1
+        position = 1 if head is None else row.seat - head.seat + 1
         watch = list(line.sessions) if position <= WATCH_HOLDERS else []
-        ahead = line.living_before(ticket)
+        ahead = line.living_before(row.ticket)
         session = ahead.session if ahead is not None else None
         if session and session != line.own and session not in watch:
             watch.append(session)
-        return Waiting(ticket, position, self._retry_in(line, now), tuple(watch))
+        return Waiting(row.ticket, position, self._retry_in(line, now), tuple(watch))
 
     def _retry_in(self, line: Line, now: float) -> float:
         if line.steps <= 0:
@@ -385,10 +384,10 @@ class Lines:
             first = min(first, self.world.quiet)
         return max(0.0, min(ASK_AGAIN_S_MAX, first - now))
 
-    def _gone(self, keep: Keep, now: float) -> Gone:
-        reason = self.tomb(keep.claim.id, now)
+    def _gone(self, claim: Claim, ticket: int, now: float) -> Gone:
+        reason = self.tomb(claim.id, now)
         if reason is None:
-            reason = Loss.SESSION if 0 < keep.ticket < self.world.born else Loss.EXPIRED
+            reason = Loss.SESSION if 0 < ticket < self.world.born else Loss.EXPIRED
         return Gone(reason)
 
     def _bury(self, claim_id: str, now: float, ttl: float, reason: Loss) -> None:

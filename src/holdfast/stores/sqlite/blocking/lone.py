@@ -155,7 +155,7 @@ class Lone:
         self.tickets[slot] = 0
         return True
 
-    def keep(self, name: str, claim_id: str, ticket: int, now: float, ttl: float) -> bool:
+    def renew(self, name: str, claim_id: str, ticket: int, now: float, ttl: float) -> bool:
         """Renew the claim, if it is here and has not expired; False: ask the database."""
         slot = crc32(name.encode()) % SLOTS
         if not ticket or self.tickets[slot] != ticket or self.lines[slot]:

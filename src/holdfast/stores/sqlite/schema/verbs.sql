@@ -1,9 +1,10 @@
 -- All statements that run after the database is open. Values are passed as parameters only.
 
--- name: keep_held
--- Renew a held claim with its full weight, if nothing in its line has expired.
+-- name: renew
+-- Renew a held claim of our session with its full weight, if nothing in its line has expired.
 UPDATE claims SET expires = max(expires, ?4 + ?5), ttl = ?5
-WHERE name = ?1 AND ticket = ?2 AND id = ?3 AND held = 1 AND leaving = 0 AND expires > ?4
+WHERE name = ?1 AND ticket = ?2 AND id = ?3 AND session = ?6 AND held = 1 AND leaving = 0
+  AND expires > ?4
   AND NOT EXISTS (SELECT 1 FROM claims WHERE name = ?1 AND ticket = 0 AND expires <= ?4)
 
 -- name: front

@@ -7,7 +7,7 @@ from typing import Any
 
 from ....core import across
 from ....core import token as token_of
-from ....core.model import Gone, Keep, Leave, Loss, State
+from ....core.model import Change, Gone, Leave, Loss, State
 from ....core.policy import REQUEST_S
 from ....errors import ConfigError, LockLost, NotHeld
 from ...faces import now
@@ -62,7 +62,7 @@ async def an_adoption_that_comes_after_its_undo_takes_nothing(at: Arena) -> None
         store, fresh = at.others._ctx.store, secrets.token_hex(16)
         undo = Leave(claim.spec.name, fresh, fence, suspect=True, ttl=20.0)
         assert await store.leave(undo, REQUEST_S) is False
-        (answer,) = await store.keep([Keep(claim, fence, 20.0, new_id=fresh)], REQUEST_S)
+        answer = await store.change(Change(claim, fence, 20.0, fresh), REQUEST_S)
         assert isinstance(answer, Gone), answer
         mine = await at.others.adopt(token)
         mine.check()

@@ -241,18 +241,18 @@ async def a_hold_extended_to_less_is_believed_no_longer_by_an_older_renewal(at: 
     client: Any = at.client()
     hold = await at.primitive.make(client, at.name, ttl=KEPT_S).acquire()
     handled, extended = at.flag(), at.flag()
-    keep, asked = client._ctx.store.keep, 0
+    renew, asked = client._ctx.store.renew, 0
 
     async def late(*given: Any) -> Any:
         nonlocal asked
-        answers = await keep(*given)
+        answers = await renew(*given)
         asked += 1
         if asked == 1:
             handled.set()
             await extended.wait()
         return answers
 
-    client._ctx.store = Overlaid(client._ctx.store, keep=late)
+    client._ctx.store = Overlaid(client._ctx.store, renew=late)
     await handled.wait()
     # When the hold is extended to a shorter lease, and the reply to the renewal comes later
     with contextlib.suppress(LockLost):  # the hold is lost if the machine stands still

@@ -18,7 +18,7 @@ from .workload import QueueActor, options_of
 TTL_MAX_S = 6.0
 #: Faults of locks that queues don't get. A queue must keep accepted jobs, so the server never loses
 #: its data (``amnesia``).
-_NOT_HERE = ("amnesia", "fork", "clock", "aim_join", "aim_leave", "aim_keep")
+_NOT_HERE = ("amnesia", "fork", "clock", "aim_join", "aim_leave", "aim_renew", "aim_turn")
 QUEUE_KINDS = (*(kind for kind in KINDS if kind not in _NOT_HERE), "pair", "pair", "pair", "pair")
 
 

@@ -5,21 +5,21 @@
 --@ clock.lua
 --@ permits.lua
 --@ tagged.lua
-local keep = {}
+local renew = {}
 
-function keep.lock(lock, _, lease, owner)
+function renew.lock(lock, _, lease, owner)
   if redis.call('HEXISTS', lock, owner) == 0 then return 0 end
   return redis.call('PEXPIRE', lock, lease)
 end
 
-function keep.read(lock, mine, lease, owner)
+function renew.read(lock, mine, lease, owner)
   if redis.call('HEXISTS', lock, owner) == 0 then return 0 end
   if redis.call('PEXPIRE', mine, lease) == 0 then return 0 end
   if redis.call('PTTL', lock) < tonumber(lease) then redis.call('PEXPIRE', lock, lease) end
   return 1
 end
 
-function keep.permit(leases, _, lease, stem, many)
+function renew.permit(leases, _, lease, stem, many)
   local now = now_ms()
   for place = 0, many - 1 do
     local until_ms = redis.call('ZSCORE', leases, permit_of(stem, place))
@@ -34,7 +34,7 @@ end
 local answers = {}
 for at = 0, #KEYS / 2 - 1 do
   local kind, lease, owner, many = unpack(ARGV, 4 * at + 1, 4 * at + 4)
-  local ok, said = pcall(keep[kind], KEYS[2 * at + 1], KEYS[2 * at + 2], lease, owner, many)
+  local ok, said = pcall(renew[kind], KEYS[2 * at + 1], KEYS[2 * at + 2], lease, owner, many)
   if not ok then said = type(said) == 'table' and said.err or tostring(said) end
   answers[at + 1] = said
 end

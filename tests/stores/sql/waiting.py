@@ -1,0 +1,122 @@
+"""Requests about a claim that waits: `renew`, `turn` and `change`. A store's tests import these."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any
+
+from holdfast import Client
+from holdfast.core.model import (
+    Change,
+    Claim,
+    Gone,
+    Granted,
+    Held,
+    Kind,
+    Leave,
+    Loss,
+    Renewal,
+    Spec,
+    Waiting,
+)
+from holdfast.runtime.blocking import run_sync
+from tests.stores.sql.bench import Bench
+from tests.stores.sql.queueing import WITHIN_S
+
+NOT_HELD = Gone(Loss.EXPIRED)
+#: The ttl of a waiter in seconds, and the time by which its place is prolonged in the table.
+TTL_S, LATER_US = 60.0, 20_000_000
+
+
+def joined(store: Any, name: str, ttl: float = TTL_S) -> tuple[Claim, Any]:
+    """Let a new claim join; return it, and the answer."""
+    claim = Claim(secrets.token_hex(16), Spec(name, Kind.LOCK, 1, 1, ttl, "owner"))
+    return claim, run_sync(store.join(claim, True, WITHIN_S))
+
+
+def renewed(store: Any, *claims: Claim, weight: int = 0) -> list[Any]:
+    """Renew these claims together."""
+    renewals = [Renewal(claim, 0, TTL_S, weight) for claim in claims]
+    return list(run_sync(store.renew(renewals, WITHIN_S)))
+
+
+def place(bench: Bench, name: str) -> tuple[bool, int]:
+    """Whether the last claim of this name is held, and its expiry."""
+    look = "SELECT held, expires FROM {claims} WHERE name = %s ORDER BY ticket DESC LIMIT 1"
+    ((held, expires),) = bench.ask(look, name.encode())
+    return bool(held), expires
+
+
+def test_a_renewal_of_a_waiter_grants_nothing_and_changes_nothing(
+    bench: Bench, locks: Client, own_name: str
+) -> None:
+    store: Any = locks._ctx.store
+    # Given a waiter behind a short lease; its place lasts longer than any pause of the machine
+    _, held = joined(store, own_name, ttl=0.3)
+    waiter, waiting = joined(store, own_name)
+    assert (type(held), type(waiting)) == (Held, Waiting)
+    later = f"UPDATE {{claims}} SET expires = expires + {LATER_US} WHERE name = %s AND NOT held"
+    bench.ask(later, own_name.encode())
+    before = place(bench, own_name)
+    # When the lease of the holder has ended, then a renewal doesn't grant the waiter
+    time.sleep(0.4)
+    assert renewed(store, waiter) == [NOT_HELD]
+    assert renewed(store, waiter, weight=1) == [NOT_HELD]
+    unknown = waiter._replace(id=secrets.token_hex(16))
+    assert renewed(store, unknown, waiter) == [NOT_HELD, NOT_HELD]
+    assert place(bench, own_name) == before
+    # But its turn does
+    assert run_sync(store.turn(waiter, 0, WITHIN_S)) == Held(waiting.ticket, TTL_S)
+    assert renewed(store, waiter) == [Held(waiting.ticket, TTL_S)]
+    assert run_sync(store.leave(Leave(own_name, waiter.id, waiting.ticket), WITHIN_S))
+
+
+def test_a_process_that_never_joined_can_ask_for_a_claim(
+    bench: Bench, locks: Client, new_client: Callable[[], Client], own_name: str
+) -> None:
+    store: Any = locks._ctx.store
+    other: Any = new_client()._ctx.store
+    # Given a holder and a waiter, and another process that knows the waiter's id
+    holder, held = joined(store, own_name)
+    waiter, waiting = joined(store, own_name)
+    _, before = place(bench, own_name)
+    # When the other process asks, then the line answers, and the place lasts longer
+    told = run_sync(other.turn(waiter, waiting.ticket, WITHIN_S))
+    assert isinstance(told, Waiting)
+    assert told[:2] == (waiting.ticket, 1)
+    assert place(bench, own_name)[1] > before
+    # When the holder leaves, then the process that asked last is told of the grant
+    assert run_sync(store.leave(Leave(own_name, holder.id, held.fence), WITHIN_S))
+    assert run_sync(other.wait(waiter, told, 20.0)) == Granted(waiting.ticket)
+    # And both can ask for the whole lease, and renew it
+    for one in (other, store):
+        assert run_sync(one.turn(waiter, waiting.ticket, WITHIN_S)) == Held(waiting.ticket, TTL_S)
+        assert renewed(one, waiter) == [Held(waiting.ticket, TTL_S)]
+        one.unlisten(waiter)
+    assert run_sync(other.leave(Leave(own_name, waiter.id, waiting.ticket), WITHIN_S))
+    assert run_sync(other.turn(waiter, waiting.ticket, WITHIN_S)) == NOT_HELD
+
+
+def test_a_change_of_a_claim_that_is_not_held_changes_nothing(
+    bench: Bench, locks: Client, own_name: str
+) -> None:
+    store: Any = locks._ctx.store
+    holder, held = joined(store, own_name)
+    waiter, _ = joined(store, own_name)
+    before = place(bench, own_name)
+    unknown = waiter._replace(id=secrets.token_hex(16))
+    for claim in (waiter, unknown):
+        for new_id in ("", claim.id, secrets.token_hex(16)):
+            change = Change(claim, 0, TTL_S, new_id, detach=True)
+            assert run_sync(store.change(change, WITHIN_S)) == NOT_HELD
+    assert place(bench, own_name) == before
+    # A held claim gets the new id, also if the request is repeated; the old id is then unknown
+    fresh = secrets.token_hex(16)
+    change = Change(holder, 0, TTL_S, fresh)
+    still = Held(held.fence, TTL_S)
+    assert [run_sync(store.change(change, WITHIN_S)) for _ in range(2)] == [still, still]
+    assert renewed(store, holder, holder._replace(id=fresh)) == [NOT_HELD, still]
+    for cid in (waiter.id, fresh):
+        assert run_sync(store.leave(Leave(own_name, cid, 0), WITHIN_S))
