@@ -121,12 +121,13 @@ def test_any_client_that_knows_the_id_may_ask_for_a_waiter(
     assert answer == Held(second.ticket, later.spec.ttl)
 
 
+@pytest.mark.parametrize("granted", [False, True])
 def test_a_waiter_of_a_dead_process_is_gone_for_all_who_ask(
-    path: Path, here: Desk, there: Desk
+    granted: bool, path: Path, here: Desk, there: Desk
 ) -> None:
-    # Given a holder, a waiter, and a second waiter whose process is killed
-    here.hold(claim())
-    here.join(claim())
+    # Given a holder, a waiter, and a second waiter whose process is killed, perhaps after its grant
+    here.hold(held := claim())
+    here.join(waiter := claim())
     wanted = claim()
 
     def waits(child: Child) -> None:
@@ -139,6 +140,10 @@ def test_a_waiter_of_a_dead_process_is_gone_for_all_who_ask(
     with Child(waits) as child:
         ticket = int(child.hear())
         assert isinstance(there.turn(wanted, ticket), Waiting)
+        if granted:
+            assert here.leave(held)
+            assert here.leave(waiter)
+            assert isinstance(there.turn(wanted, ticket), Held)
         child.send(signal.SIGKILL)
         child.end()
     # When another process asks for it, then it is gone
