@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.stores.redis.scripts import JOIN, JOIN_FREE, KEEP, LEAVE, LEAVE_ALL, STAND
+from holdfast.stores.redis.scripts import JOIN, JOIN_FREE, LEAVE, LEAVE_ALL, RENEW, STAND
 from holdfast.testing import server
 from holdfast.testing.faults import LINES, MYSQL, RESP, dice
 from holdfast.testing.server import Bench, Run
@@ -26,7 +26,7 @@ DRAWN = 24
 
 def redis(request: pytest.FixtureRequest) -> Bench:
     one = request.getfixturevalue("shared_redis")
-    shas = (one.sha for one in (JOIN, LEAVE, KEEP, STAND, JOIN_FREE, LEAVE_ALL))
+    shas = (one.sha for one in (JOIN, LEAVE, RENEW, STAND, JOIN_FREE, LEAVE_ALL))
     return Bench(
         lambda host, port: f"redis://:hush-hush@{host}:{port}",
         "127.0.0.1",

@@ -367,14 +367,12 @@ class HoldBase:
         return lease.reason
 
     async def _renew(self, request: Renewal | Change) -> None:
-        """Send one request at once, without the renewer; raise an error if the hold isn't
-        renewed."""
+        """Send one request at once; raise an error if the hold isn't renewed."""
         ctx, lease = self._ctx, self._lease
         sent = ctx.now()
         within = min(REQUEST_S, max(lease.deadline - sent, 0.05))
-        answer: object
         if isinstance(request, Change):
-            answer = await ctx.store.change(request, within)
+            answer: object = await ctx.store.change(request, within)
         else:
             (answer,) = await ctx.store.renew([request], within)
         if isinstance(answer, Gone) and lease.closing:
@@ -392,9 +390,7 @@ class HoldBase:
             raise LockLost(self._story(lease.reason), lease.reason)
         if isinstance(answer, Exception):
             raise answer
-        raise StoreUnavailable(
-            f"{ctx.store.label} reports that {self.name!r} waits, though this client holds it"
-        )
+        raise StoreUnavailable(f"{ctx.store.label} reports that the held {self.name!r} waits")
 
     def _story(self, reason: Loss) -> str:
         return (

@@ -1,16 +1,14 @@
 """The line of claims as a plain state machine: the meaning of the verbs.
 
-It has no clock, no lock, no input and no output: the caller passes ``now``, and sends the wake-ups
+It has no clock, lock, process, input or output: the caller passes ``now``, and sends the wake-ups
 that a verb returns. Every other store must answer as this one does (the differential test compares
-them), and the simulator runs the real core against it.
+them), and the simulator runs the real core against it. An address is an opaque object, which a join
+passes in and a wake-up returns.
 
 In the order of tickets, the holders of a name always come before its waiters. A claim is dead when
 it has expired. The next verb *drops* a dead holder; a dead waiter is dropped when it becomes the
 first waiter. So each verb costs O(1), whatever the length of the line, except for one scan of the
 line whenever the earliest expiry in it has passed.
-
-This module deliberately has no processes, sessions or sockets. An address is an opaque object,
-which a join passes in and a wake-up returns.
 """
 
 from __future__ import annotations
@@ -104,7 +102,7 @@ class Lines:
         self.next_ticket = first_ticket
         self.patience = patience
 
-    # -- the six verbs --------------------------------------------------------------------
+    # -- the verbs ------------------------------------------------------------------------
 
     def join(
         self, claim: Claim, wait: bool, now: float, address: Any = None
@@ -119,9 +117,8 @@ class Lines:
             return self._enter(line, claim, now, True, None), pokes
         if claim.id in line.held or claim.id in line.waiting:
             return self._again(line, claim, now), pokes
-        if line.kind != spec.kind or spec.capacity not in (line.capacity, line.former):
-            return Mismatch(line.kind, line.capacity), pokes
-        if spec.weight > line.capacity:
+        same = line.kind == spec.kind and spec.capacity in (line.capacity, line.former)
+        if not same or spec.weight > line.capacity:
             return Mismatch(line.kind, line.capacity), pokes
         if not line.waiting and fits(line.capacity, line.used, spec.weight):
             return self._enter(line, claim, now, True, None), pokes
@@ -146,10 +143,9 @@ class Lines:
                 return None, pokes
         held = []
         for claim in claims:
-            spec = claim.spec
-            line = self.lines[spec.name] = Line(spec.kind, spec.capacity)
+            line = self.lines[claim.spec.name] = Line(claim.spec.kind, claim.spec.capacity)
             self._enter(line, claim, now, True, None)
-            held.append(Held(line.held[claim.id].ticket, spec.ttl))
+            held.append(Held(line.held[claim.id].ticket, claim.spec.ttl))
         return held, pokes
 
     def renew(self, renewal: Renewal, now: float) -> tuple[Standing, list[Poke]]:
@@ -182,8 +178,7 @@ class Lines:
             line.first = min(line.first, row.expires)
             pokes = [p for p in self._line(name, now)[1] if p[1] != cid]
             if cid not in line.held and cid not in line.waiting:
-                # The line was resized, and the claim weighs more than the line's capacity now.
-                return Gone(Loss.EXPIRED), pokes
+                return Gone(Loss.EXPIRED), pokes  # it weighs more than the new capacity
             if not row.held:
                 return self._waiting(line, row, now), pokes
         answer, more = self._prolong(row, name, claim.spec.ttl, now)
@@ -214,8 +209,7 @@ class Lines:
 
     def _prolong(self, row: Row, name: str, ttl: float, now: float) -> tuple[Held, list[Poke]]:
         """Renew the lease of a held claim."""
-        row.expires = max(row.expires, now + ttl)
-        row.ttl = ttl
+        row.expires, row.ttl = max(row.expires, now + ttl), ttl
         return Held(row.ticket, ttl), self._line(name, now)[1]
 
     def leave(self, leave: Leave, now: float) -> tuple[bool, list[Poke]]:
@@ -322,8 +316,7 @@ class Lines:
         line.first = min((r.expires for r in line.rows() if r.expires > now), default=math.inf)
 
     def _grant(self, line: Line, now: float) -> list[Poke]:
-        """Grant waiters from the front while they fit. Each keeps its expiry until its first
-        renewal."""
+        """Grant waiters from the front while they fit. A grant changes no expiry."""
         pokes: list[Poke] = []
         while line.waiting:
             row = next(iter(line.waiting.values()))

@@ -167,7 +167,7 @@ class LockCalls(Statements):
         name="stand",
     )
     #: Renews one claim that is held, perhaps with a smaller weight. Here and in `change`, the
-    #: patience is 0, so a claim that waits isn't changed.
+    #: waiter TTL is 0, so a claim that waits isn't changed.
     renew_one: Row[[Renewal]] = Row(
         "renewal.claim.spec.name:text renewal.claim.id:id renewal.ttl:us $zero renewal.weight:n "
         "$none renewal.claim.spec.owner:text",

@@ -232,7 +232,7 @@ class LockCalls(Calls):
         "renewals*claim.spec.name:b renewals*claim.id:t renewals*ttl:us $relaxed"
     )
     #: Renews one claim that is held, perhaps with a smaller weight. Here and in `change`, the
-    #: patience is 0, so a claim that waits isn't changed.
+    #: waiter TTL is 0, so a claim that waits isn't changed.
     renew_one: Row[[Renewal]] = Row(
         "renewal.claim.spec.name:b renewal.claim.id:t renewal.ttl:us $zero $empty renewal.weight:n "
         "$none renewal.claim.spec.owner:b $window $relaxed",

@@ -8,8 +8,9 @@ import random
 from typing import NamedTuple
 
 from ...core.model import RWLOCK_CAPACITY, Change, Claim, Held, Kind, Leave, Renewal, Spec
+from .answers import WITHIN_S
 from .known import Known
-from .pair import WITHIN_S, Pair
+from .pair import Pair
 
 
 class Summary(NamedTuple):

@@ -41,7 +41,7 @@ class Mail(Protocol):
 
 
 class Files:
-    """The file mutex, its header, the database and the other files: the world of the lines."""
+    """The file mutex, its header, the database and the other files."""
 
     def __init__(
         self, place: Place, gate: Gate, header: Header, mail: Mail | None, now: float
