@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from typing import Any
 
 from holdfast import AsyncClient, StoreUnavailable
 
@@ -40,3 +41,23 @@ def test_a_connection_that_timed_out_as_its_reply_came_is_not_reused(
             assert await port.call("SELECT 2", 10.0)
 
     asyncio.run(main())
+
+
+def test_a_request_that_was_given_up_is_closed_with_its_loop(url: str) -> None:
+    # Given a request that the server still carries out, and whose event loop has ended
+    loop = asyncio.new_event_loop()
+    client = AsyncClient(url)
+    store: Any = loop.run_until_complete(_first(client))
+    with contextlib.suppress(StoreUnavailable):
+        loop.run_until_complete(store._port.call("SELECT SLEEP(20)", 0.2))
+    (lost,) = store._port._lost
+    loop.close()
+    # When its client lets the loop go
+    store._port.abandon()
+    assert lost._twin.fileno() == -1
+    assert not store._port._lost
+
+
+async def _first(client: AsyncClient) -> object:
+    await client.inspect("x")
+    return client._ctx.store
