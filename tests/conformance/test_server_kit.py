@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.stores.mysql.schema import VERSION
 from holdfast.stores.redis.scripts import JOIN, JOIN_FREE, LEAVE, LEAVE_ALL, RENEW, STAND
 from holdfast.testing import server
 from holdfast.testing.faults import LINES, MYSQL, RESP, dice
@@ -38,13 +39,14 @@ def redis(request: pytest.FixtureRequest) -> Bench:
 
 def postgresql(request: pytest.FixtureRequest) -> Bench:
     one = request.getfixturevalue("shared_postgres")
+    said = {"keep": "renew"}
     return Bench(
         lambda host, port: (
             f"postgresql://postgres:hush-hush@{host}:{port}/postgres?sslmode=disable"
         ),
         one.host,
         one.port,
-        {verb: f"holdfast_{verb}\0".encode() for verb in VERBS},
+        {verb: f"holdfast_{said.get(verb, verb)}\0".encode() for verb in VERBS},
         secret="hush-hush",
     )
 
@@ -56,7 +58,7 @@ def mysql(request: pytest.FixtureRequest) -> Bench:
         lambda _, port: one.url_for(USER, PASSWORD, port),
         one.host,
         one.port,
-        {verb: f"_{said.get(verb, verb)}_3(".encode() for verb in VERBS},
+        {verb: f"_{said.get(verb, verb)}_{VERSION}(".encode() for verb in VERBS},
         MYSQL,
         PASSWORD,
     )

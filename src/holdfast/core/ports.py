@@ -226,7 +226,7 @@ class NoHandover:
 
     async def change(self, change: Change, within: float) -> Standing:
         """Raise ``NotSupported``."""
-        raise NotSupported(f"{self.label} can't hand over a hold: it ends with its session")
+        raise NotSupported(f"{self.label} can't hand over a hold")
 
 
 class Latch(Protocol):

@@ -197,7 +197,7 @@ def test_only_a_turn_grants_a_waiter(
     theirs, passed = peer._ctx.store, renewal._replace(ticket=held.fence)
     assert isinstance(run_sync(theirs.turn(claim, held.fence, WITHIN_S)), Gone)
     assert isinstance(run_sync(theirs.renew([passed], WITHIN_S))[0], Gone)
-    with pytest.raises(NotSupported, match="ends with its session"):
+    with pytest.raises(NotSupported, match="hand over a hold"):
         run_sync(store.change(Change(claim, held.fence, 60.0, detach=True), WITHIN_S))
     assert isinstance(run_sync(store.renew([passed], WITHIN_S))[0], Held)
     assert run_sync(store.leave(Leave(own_name, claim.id, held.fence), WITHIN_S))
