@@ -211,7 +211,7 @@ class Requests:
     def batches(
         self, renewals: Sequence[Renewal], among: Iterable[int], by_bucket: bool
     ) -> tuple[list[Batch], dict[int, Exception]]:
-        """Calls for plain renewals, and the errors of those that can't be packed.
+        """Calls for plain renewals, and the error of each renewal that can't be packed.
 
         ``among``: the indexes of the renewals to pack. ``by_bucket``: for a cluster, where all keys
         of a call are in one bucket.

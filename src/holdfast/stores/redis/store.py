@@ -258,7 +258,7 @@ class RedisStore:
     def _renewed(
         self, renewals: Sequence[Renewal], places: list[int], reply: Reply | Exception
     ) -> dict[int, Standing | Exception]:
-        """The answers to the renewals of one call, except for those that need a separate stand."""
+        """The answers to the renewals of one call; one that needs a separate stand has none."""
         try:
             answers = replies.renewed(_whole(reply), [renewals[at] for at in places], self.label)
         except HoldfastError as wrong:
