@@ -224,7 +224,7 @@ def test_of_several_waiters_without_a_listener_one_is_skipped(verbs: Verbs, ear:
     assert ear.heard() == [(waiting[2].id, last)]
 
 
-def test_only_a_request_for_its_turn_grants_a_waiter_or_prolongs_its_place(verbs: Verbs) -> None:
+def test_only_a_request_for_its_turn_grants_a_waiter_or_renews_its_place(verbs: Verbs) -> None:
     holder, waits, other = claim(ttl=1.0), claim(), "0" * 32
     fence(verbs.join(holder))
     ticket(verbs.join(waits))

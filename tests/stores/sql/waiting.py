@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -30,9 +29,9 @@ NOT_HELD = Gone(Loss.EXPIRED)
 TTL_S, LATER_US = 60.0, 20_000_000
 
 
-def joined(store: Any, name: str, ttl: float = TTL_S) -> tuple[Claim, Any]:
+def joined(store: Any, name: str) -> tuple[Claim, Any]:
     """Let a new claim join; return it, and the answer."""
-    claim = Claim(secrets.token_hex(16), Spec(name, Kind.LOCK, 1, 1, ttl, "owner"))
+    claim = Claim(secrets.token_hex(16), Spec(name, Kind.LOCK, 1, 1, TTL_S, "owner"))
     return claim, run_sync(store.join(claim, True, WITHIN_S))
 
 
@@ -53,15 +52,17 @@ def test_a_renewal_of_a_waiter_grants_nothing_and_changes_nothing(
     bench: Bench, locks: Client, own_name: str
 ) -> None:
     store: Any = locks._ctx.store
-    # Given a waiter behind a short lease; its place lasts longer than any pause of the machine
-    _, held = joined(store, own_name, ttl=0.3)
+    # Given a waiter whose place lasts longer than any pause of the machine
+    _, held = joined(store, own_name)
     waiter, waiting = joined(store, own_name)
     assert (type(held), type(waiting)) == (Held, Waiting)
     later = f"UPDATE {{claims}} SET expires = expires + {LATER_US} WHERE name = %s AND NOT held"
     bench.ask(later, own_name.encode())
     before = place(bench, own_name)
-    # When the lease of the holder has ended, then a renewal doesn't grant the waiter
-    time.sleep(0.4)
+    # When the lease of the holder has ended
+    bench.ask("UPDATE {claims} SET expires = 1 WHERE name = %s AND held", own_name.encode())
+    bench.ask("UPDATE {lines} SET first = 1 WHERE name = %s", own_name.encode())
+    # Then a renewal doesn't grant the waiter
     assert renewed(store, waiter) == [NOT_HELD]
     assert renewed(store, waiter, weight=1) == [NOT_HELD]
     unknown = waiter._replace(id=secrets.token_hex(16))
