@@ -116,7 +116,8 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         monkeypatch.setitem(toy.BUILTIN, "toy", "")
         toy.install(fault)
         made.append(toy.Server(fault))
-        verbs = {verb: f"{verb} ".encode() for verb in ("join", "leave", "keep", "join_free")}
+        verbs = {verb: f"{verb} ".encode() for verb in ("join", "leave", "join_free")}
+        verbs["keep"] = b"renew "
         url = "toy://{}:{}".format
         return Bench(url, "127.0.0.1", made[-1].port, verbs, LINES)
 

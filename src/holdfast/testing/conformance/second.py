@@ -44,7 +44,7 @@ VERBS = {
     "queues": ("put", "take", "extend", "settle"),
     "handover": ("change", "leave"),
     "breaks": ("join", "break_"),
-    "permits": ("join", "turn", "leave", "resize"),
+    "permits": ("join", "renew", "leave", "resize"),
     "letters": ("revive", "purge"),
     "guards": ("read", "begin", "prolong", "finish", "abandon", "invalidate"),
 }
