@@ -1,0 +1,89 @@
+"""A Ctrl-C between the grant and the body, or in the middle of a release, leaves no hold behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import Client
+from holdfast.core import door, hold, multi
+from tests.servers.process import until
+
+Pair = tuple[Client, Client]
+
+
+def enters_lock(client: Client) -> None:
+    with client.lock("x", ttl=60):
+        pass
+
+
+def enters_all(client: Client) -> None:
+    with client.all("x", "y"):
+        pass
+
+
+def leaves_hold(client: Client) -> None:
+    with client.lock("x", ttl=60).acquire():
+        pass
+
+
+def leaves_holds(client: Client) -> None:
+    with client.all("x", "y").acquire():
+        pass
+
+
+def releases_lock(client: Client) -> None:
+    lock = client.lock("x", ttl=60)
+    lock.acquire()
+    lock.release()
+
+
+def is_free(other: Client) -> None:
+    """Wait until both names are free, long before the lease ends."""
+    until(lambda: not other.inspect(), "the renewer has released it", 10)
+
+
+@pytest.mark.parametrize("use", [enters_lock, enters_all])
+def test_an_interrupt_before_the_body(
+    use: Callable[[Client], None], two: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enter = door.Door.enter
+
+    def interrupted(self: Any, *given: Any) -> None:
+        enter(self, *given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(door.Door, "enter", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        use(two[0])
+    monkeypatch.undo()
+    is_free(two[1])
+
+
+@pytest.mark.parametrize(
+    "owner, name, use",
+    [
+        (hold.HoldBase, "_release", enters_lock),
+        (hold.HoldBase, "_release", leaves_hold),
+        (hold.HoldBase, "_release", releases_lock),
+        (multi.MultiHoldBase, "_release", enters_all),
+        (multi.MultiHoldBase, "_release", leaves_holds),
+    ],
+)
+def test_an_interrupt_of_a_release(
+    owner: type,
+    name: str,
+    use: Callable[[Client], None],
+    two: Pair,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def interrupted(self: Any) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(owner, name, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        use(two[0])
+    monkeypatch.undo()
+    is_free(two[1])
