@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import Client
-from holdfast.core import door, hold, multi
+from holdfast import Client, StoreUnavailable
+from holdfast.core import context, door, hold, multi
 from tests.servers.process import until
 
 Pair = tuple[Client, Client]
@@ -37,7 +37,10 @@ def leaves_holds(client: Client) -> None:
 def releases_lock(client: Client) -> None:
     lock = client.lock("x", ttl=60)
     lock.acquire()
-    lock.release()
+    try:
+        lock.release()
+    finally:
+        assert not lock._given
 
 
 def is_free(other: Client) -> None:
@@ -87,3 +90,38 @@ def test_an_interrupt_of_a_release(
         use(two[0])
     monkeypatch.undo()
     is_free(two[1])
+
+
+def test_an_interrupt_of_a_repeated_release_withdraws_the_claim_at_once(
+    two: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [KeyboardInterrupt(), StoreUnavailable("planted")]
+    leave = two[0]._ctx.store.leave
+
+    async def failing(*given: Any) -> bool:
+        if failures:
+            raise failures.pop()
+        return await leave(*given)
+
+    held = two[0].lock("x", ttl=60).acquire()
+    monkeypatch.setattr(two[0]._ctx.store, "leave", failing)
+    with pytest.raises(KeyboardInterrupt):
+        held.release()
+    assert not two[1].inspect()
+
+
+def test_a_close_tries_all_releases_and_raises_the_first_interrupt(
+    space: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[object] = []
+
+    async def interrupted(self: Any, undo: object, *given: Any) -> None:
+        tried.append(undo)
+        raise KeyboardInterrupt(len(tried))
+
+    client = Client(space)
+    holds = [client.lock(name, ttl=60).acquire() for name in "xy"]
+    monkeypatch.setattr(context.Context, "put_back", interrupted)
+    with pytest.raises(KeyboardInterrupt) as first:
+        client.close()
+    assert (first.value.args, len(tried), client._ctx.ended) == ((1,), len(holds), True)

@@ -34,7 +34,7 @@ SCRIPTS = {
 }
 #: Seconds after which the judge of a script counts as hanging.
 HANGS_S = 900.0
-AT_ONCE = 6
+AT_ONCE = 16
 
 
 def mutations(path: Path) -> list[Mutation]:

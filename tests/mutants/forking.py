@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -49,6 +51,7 @@ def _fork(job: T, work: Work[T], place: Path) -> int:
     pid = os.fork()
     if pid == 0:
         try:
+            _with_its_parent()
             if not _forked:
                 os.setpgid(0, 0)
                 _forked = True
@@ -61,6 +64,12 @@ def _fork(job: T, work: Work[T], place: Path) -> int:
         finally:
             os._exit(0)
     return pid
+
+
+def _with_its_parent() -> None:
+    """Let this process end as soon as its parent has ended."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _result(place: Path, status: int) -> str:

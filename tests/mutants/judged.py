@@ -11,7 +11,6 @@ an import does, a separate process plants it: the one that ``PATH`` and ``NUMBER
 
 from __future__ import annotations
 
-import ast
 import faulthandler
 import gc
 import json
@@ -22,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from .drawn import AT_ONCE, SOURCE, Drawn, mutations
 from .executed import Book, book, statement
@@ -35,18 +34,19 @@ if TYPE_CHECKING:
     import pytest
 
 TESTS = Path(__file__).parents[1]
-KIT = "conformance/test_conformance.py"
 JUDGES = (
-    *("mutants/played.py", "core", "queues", "guard", KIT),
-    *("caches/test_elsewhere.py", "fenced/test_sql.py"),
+    *("mutants/played.py", "core", "queues", "guard", "caches/test_elsewhere.py"),
+    *("fenced/test_sql.py", "conformance/test_conformance.py", "conformance/test_differential.py"),
 )
-ONLY = "(not conforms or [memory-) and not sqlite"
+#: The kit runs on the memory store. The sqlite store answers as the model in memory does.
+ONLY = "differential and sqlite or not (differential or sqlite) and (not conforms or [memory-)"
 #: A test hangs if it takes this many times its measured seconds, and these seconds more.
 SLOWER, HANGS_S = 10, 20.0
 SEEN = Seen()
 Items = Sequence["pytest.Item"]
-#: Functions by file, qualified name and first line.
-Functions = dict[tuple[str, str, int], list[FunctionType]]
+V = TypeVar("V")
+#: Functions or their code, by file, qualified name and first line.
+Functions = dict[tuple[str, str, int], list[V]]
 
 
 def collected(work: Callable[[Items], None]) -> int:
@@ -135,19 +135,16 @@ def separately(bug: Drawn) -> str:
     return json.loads(lines[0])[2] if lines else f"imports: exit {done.returncode}"
 
 
-def functions() -> Functions:
+def functions() -> Functions[FunctionType]:
     """Return the functions of this process."""
     gc.unfreeze()
-    found: Functions = defaultdict(list)
+    found: Functions[FunctionType] = defaultdict(list)
     for one in gc.get_objects():
         if isinstance(one, FunctionType):
-            found[_place(one.__code__)].append(one)
+            code = one.__code__
+            found[code.co_filename, code.co_qualname, code.co_firstlineno].append(one)
     gc.freeze()
     return found
-
-
-def _place(code: CodeType) -> tuple[str, str, int]:
-    return code.co_filename, code.co_qualname, code.co_firstlineno
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -157,39 +154,25 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(one)
 
 
-def replant(bug: Drawn, functions: Functions) -> bool:
-    """Give the loaded functions that contain the bug their changed code; False if that can't be."""
-    file, line = str(SOURCE / bug.path), bug.mutation.line
-    outer = next((one for one in _outermost(bug.source()) if line in one), None)
-    if outer is None:
-        return False
-    tree = watched(bug.mutation.of(bug.source()), os.environ[NOTES])
-    codes: dict[tuple[str, str, int], list[CodeType]] = defaultdict(list)
-    for code in _codes(compile(tree, file, "exec", dont_inherit=True)):
-        if code.co_firstlineno in outer and code.co_firstlineno <= line:
-            codes[_place(code)].append(code)
-    loaded = [place for place in codes if functions.get(place)]
-    if not any(place[2] == outer.start for place in loaded):
-        return False
-    try:
-        for place in loaded:
-            (code,) = codes[place]
-            for one in functions[place]:
-                one.__code__ = code
-    except ValueError:  # several functions in one line, or another number of closed variables
-        return False
-    return True
-
-
-def _outermost(source: bytes) -> Iterator[range]:
-    """Return the lines of each function that is in no other function."""
-    left: list[ast.AST] = [ast.parse(source)]
-    for node in left:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = min(one.lineno for one in (node, *node.decorator_list))
-            yield range(first, (node.end_lineno or 0) + 1)
-        else:
-            left += ast.iter_child_nodes(node)
+def replant(bug: Drawn, functions: Functions[FunctionType]) -> bool:
+    """Give the loaded functions of a module their changed code; False if that can't plant it."""
+    source, (line, _, start, end, new) = bug.source(), bug.mutation
+    file, more = str(SOURCE / bug.path), new.count("\n") - source.count(b"\n", start, end)
+    changed = compile(watched(bug.mutation.of(source), os.environ[NOTES]), file, "exec")
+    codes: Functions[CodeType] = defaultdict(list)
+    for code in _codes(changed):
+        first = code.co_firstlineno
+        codes[file, code.co_qualname, first - more * (first > line)].append(code)
+    planted = False
+    for place in codes.keys() & functions.keys():
+        for one in functions[place]:
+            last = max(at or 0 for _, _, at in one.__code__.co_lines())
+            planted |= place[2] <= line <= last
+            try:
+                (one.__code__,) = codes[place]
+            except ValueError:  # two functions in one line, or not the same closed variables
+                return False
+    return planted
 
 
 def main(path: str = "", number: str = "") -> int:

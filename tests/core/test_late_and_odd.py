@@ -1,0 +1,162 @@
+"""Grants that come too late, and options that a store lacks or a hold has none of: rare ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast import Client, Loss, NotHeld, NotSupported, StoreUnavailable
+from holdfast.core import claims, together
+from holdfast.core.lock import PROLONGS
+from holdfast.testing.clock import TestClock
+from tests.core.flaky import Flaky
+from tests.servers.process import until
+
+LATE_S = 100.0
+
+
+@pytest.fixture
+def told() -> list[Any]:
+    """The losses that were reported."""
+    return []
+
+
+@pytest.mark.parametrize("with_hold", [True, False])
+def test_a_grant_that_is_late_while_its_hold_is_made_is_no_loss(
+    with_hold: bool,
+    locks: Client,
+    lock_clock: TestClock,
+    store: Flaky,
+    told: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lock = locks.lock("x", ttl=5, on_lost=lambda hold, why: told.append(why))
+    owner, name = (type(lock), "_make") if with_hold else (claims, "_lease")
+    make: Any = getattr(owner, name)
+
+    def late(*given: Any) -> Any:
+        made = make(*given)
+        monkeypatch.undo()
+        lock_clock._space.skew += LATE_S
+        return made
+
+    monkeypatch.setattr(owner, name, late)
+    with lock.acquire() as hold:
+        assert locks._ctx.keeper.pending() == 1
+        asked = store.calls["keep"]
+        lock_clock.advance(5)
+        hold.check()
+        assert store.calls["keep"] <= asked + 4  # the first grant isn't renewed
+    assert told == []
+
+
+def test_an_adopted_hold_without_a_renewal_ends_by_its_max_hold(
+    locks: Client, lock_clock: TestClock, told: list[Any]
+) -> None:
+    text = locks.lock("x", ttl=60, max_hold=8).acquire().detach()
+    hold = locks.adopt(text, on_lost=lambda hold, why: told.append(why))
+    lock_clock.advance(9)
+    assert (told, hold.lost) == ([Loss.MAX_HOLD], Loss.MAX_HOLD)
+
+
+def test_a_hold_that_is_adopted_too_late_is_none(
+    locks: Client, lock_clock: TestClock, store: Flaky, told: list[Any]
+) -> None:
+    text = locks.lock("x", ttl=5).acquire().detach()
+    keep = store.keep
+
+    async def late(keeps: Any, within: float) -> Any:
+        answers = await keep(keeps, within)
+        if keeps[0].new_id:
+            lock_clock._space.skew += LATE_S
+        return answers
+
+    store.keep = late  # type: ignore[method-assign]
+    with pytest.raises(NotHeld, match="adopted too late"):
+        locks.adopt(text, on_lost=lambda hold, why: told.append(why))
+    lock_clock.advance(1)
+    assert (told, locks._ctx.keeper.pending()) == ([], 0)
+
+
+def test_an_interrupted_adoption_withdraws_what_it_asked_for(locks: Client, store: Flaky) -> None:
+    text = locks.lock("x", ttl=60).acquire().detach()
+    keep = store.keep
+
+    async def interrupted(keeps: Any, within: float) -> Any:
+        answers = await keep(keeps, within)
+        if keeps[0].new_id:
+            raise KeyboardInterrupt
+        return answers
+
+    store.keep = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        locks.adopt(text)
+    assert locks.inspect() == []
+
+
+def test_a_hold_that_was_extended_once_and_is_not_renewed_reports_its_end(
+    locks: Client, lock_clock: TestClock, told: list[Any]
+) -> None:
+    lock = locks.lock("x", ttl=5, auto_renew=False, on_lost=lambda hold, why: told.append(why))
+    hold = lock.acquire()
+    hold.extend(20)
+    lock_clock.advance(15)
+    assert told == []
+    lock_clock.advance(6)
+    assert (told, hold.lost) == ([Loss.EXPIRED], Loss.EXPIRED)
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "rwlock", "election"])
+def test_a_kind_that_the_store_lacks_is_refused(kind: str, locks: Client, store: Flaky) -> None:
+    def wish(one: str) -> Any:
+        made = getattr(locks, one)
+        return made("x", 2) if one == "semaphore" else getattr(made("x"), "read", None)
+
+    can = store.store.capabilities
+    store.capabilities = can._replace(**{kind: False})
+    for one in ("semaphore", "rwlock", "election"):
+        if one == kind:
+            with pytest.raises(NotSupported, match="has no"):
+                wish(one)
+        else:
+            wish(one)
+
+
+@pytest.mark.parametrize("ttl, left", [(60.0, 60.0), (2.0, 5.0)])
+def test_a_reentry_that_prolongs_never_shortens(
+    ttl: float, left: float, locks: Client, store: Flaky
+) -> None:
+    store.capabilities = store.store.capabilities._replace(reentry=PROLONGS)
+    wishes = {"auto_renew": False, "reentrant": True}
+    with locks.lock("x", ttl=5, **wishes) as hold, locks.lock("x", ttl=ttl, **wishes):
+        assert hold.remaining() == pytest.approx(left, abs=1.5)
+
+
+def test_holds_that_could_not_be_released_together_are_released_later(
+    locks: Client, store: Flaky, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(together, "REQUEST_S", 0.3)
+    holds = locks.all(locks.lock("x", ttl=60), locks.lock("y", ttl=60)).acquire()
+    store.down = {"leave", "leave_all"}
+    with pytest.raises(StoreUnavailable):
+        holds.release()
+    store.mend()
+    until(lambda: not locks.inspect(), "the renewer has released them", 10)
+
+
+def test_a_release_together_goes_on_after_an_error_of_one(locks: Client, store: Flaky) -> None:
+    holds = locks.all("x", "y").acquire()
+    leave_all = store.leave_all
+
+    async def broken(leaves: Any, within: float) -> Any:
+        answers = await leave_all(leaves[1:], within)
+        return [OSError("planted"), *answers]
+
+    store.leave_all = broken  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="planted"):
+        holds.release()
+    del store.leave_all
+    assert [one.name for one in locks.inspect()] == ["y"]
+    assert holds.release()
+    assert locks.inspect() == []
