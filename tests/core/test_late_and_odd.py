@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from holdfast import Client, Loss, NotHeld, NotSupported, StoreUnavailable
-from holdfast.core import claims, together
+from holdfast.core import across, claims, together, token
 from holdfast.core.lock import PROLONGS
+from holdfast.core.model import Gone
+from holdfast.runtime.blocking import run_sync
 from holdfast.testing.clock import TestClock
 from tests.core.flaky import Flaky
 from tests.servers.process import until
@@ -160,3 +162,12 @@ def test_a_release_together_goes_on_after_an_error_of_one(locks: Client, store: 
     assert [one.name for one in locks.inspect()] == ["y"]
     assert holds.release()
     assert locks.inspect() == []
+
+
+def test_a_late_join_of_a_hold_that_was_released_by_its_token_is_refused(
+    locks: Client, store: Flaky
+) -> None:
+    hold = locks.lock("x", ttl=60).acquire()
+    claim = hold._lease.claim
+    run_sync(across.release(locks._ctx, token.read(hold.detach())))
+    assert isinstance(run_sync(store.join(claim, False, 1.0)), Gone)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from holdfast.testing.surroundings import surroundings
 
 from . import operators, statements
-from .executed import CORE, ROOT, SOURCE
+from .executed import CORE, ROOT, SOURCE, USUAL
 from .operators import Mutation
 
 #: Folders of scripts, and the store whose tests judge them.
@@ -92,7 +92,7 @@ def _judge(name: str, *words: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-        env=surroundings(PYTHONPATH=str(SOURCE), HOLDFAST_TORTURE=""),
+        env=surroundings(**USUAL),
     )
 
 

@@ -30,6 +30,8 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 #: The folders with bugs: the core and the memory store.
 CORE = ("holdfast/core", "holdfast/stores/memory")
+#: The environment of a judge: a usual run, which imports all of holdfast at its start.
+USUAL = {"PYTHONPATH": str(SOURCE), "HOLDFAST_TORTURE": "", "HOLDFAST_COMPILED": ""}
 AT_ONCE = 4
 
 
@@ -130,7 +132,7 @@ def _measure(folder: Path) -> None:
     from holdfast.testing.surroundings import surroundings
 
     words = [sys.executable, "-m", "tests.mutants.executed", folder / "book.json"]
-    cache.run(words, **surroundings(PYTHONPATH=str(SOURCE), HOLDFAST_TORTURE=""))
+    cache.run(words, **surroundings(**USUAL))
 
 
 def main(told: str) -> int:
@@ -158,6 +160,7 @@ def main(told: str) -> int:
                 else:
                     known.tests[item.nodeid] = Known(seconds, lines)
             left = [item for item in items if item.nodeid in known.fail]
+        assert any(one.lines for one in known.tests.values()), "another holdfast was imported"
         Path(told).write_text(json.dumps(known), "utf-8")
 
     return collected(measure)

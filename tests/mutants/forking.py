@@ -55,6 +55,9 @@ def _fork(job: T, work: Work[T], place: Path) -> int:
             if not _forked:
                 os.setpgid(0, 0)
                 _forked = True
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, 1)
+            os.dup2(null, 2)
             os.environ["TMPDIR"] = tempfile.tempdir = str(place)
             said = work(job, place)
             place.joinpath("result").write_text(said, "utf-8")

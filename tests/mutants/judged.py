@@ -61,8 +61,8 @@ def collected(work: Callable[[Items], None]) -> int:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     ways = [
-        *("-q", "--assert=plain", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=0"),
-        *("-p", "no:threadexception", "-p", "no:unraisableexception", "-k", ONLY),
+        *("-q", "--tb=native", "--assert=plain", "-o", "faulthandler_timeout=0", "-k", ONLY),
+        *("-p", "no:cacheprovider", "-p", "no:threadexception", "-p", "no:unraisableexception"),
         *(str(TESTS / one) for one in JUDGES),
     ]
     return int(pytest.main(ways, plugins=[Instead(), SEEN]))

@@ -130,7 +130,7 @@ def test_a_sample_is_red_at_less_than_the_expected_number_of_noticed_bugs() -> N
     assert (least(2), least(4), least(200)) == (0, 1, 166)
 
 
-@pytest.mark.skipif(not FULL, reason="half an hour for 200 bugs: HOLDFAST_TORTURE=full")
+@pytest.mark.skipif(not FULL, reason="a quarter of an hour for 200 bugs: HOLDFAST_TORTURE=full")
 def test_few_of_the_bugs_that_are_drawn_go_unnoticed(capsys: pytest.CaptureFixture[str]) -> None:
     bugs = random.Random(seed_of("bugs made by rule")).sample(everything(), DRAWN)
     with capsys.disabled():
