@@ -171,3 +171,29 @@ def test_a_late_join_of_a_hold_that_was_released_by_its_token_is_refused(
     claim = hold._lease.claim
     run_sync(across.release(locks._ctx, token.read(hold.detach())))
     assert isinstance(run_sync(store.join(claim, False, 1.0)), Gone)
+
+
+def test_a_detached_hold_is_no_longer_kept_here(locks: Client, store: Flaky) -> None:
+    lock = locks.lock("x", ttl=60)
+    hold, pending = lock.acquire(), list[int]()
+    store.before_keep = lambda keeps: pending.append(locks._ctx.keeper.pending())
+    text = hold.detach()
+    assert pending == [0]  # no renewal can overtake it
+    assert not lock._given
+    locks.adopt(text).release()
+
+
+def test_a_hold_that_was_entered_twice_is_not_detached(locks: Client) -> None:
+    lock = locks.rwlock("x").read
+    with lock as hold, lock, pytest.raises(NotSupported, match="belongs to its thread"):
+        hold.detach()
+
+
+def test_what_the_renewer_has_to_do_is_counted(locks: Client, store: Flaky) -> None:
+    with locks.lock("x", ttl=60):
+        other = locks.lock("y", ttl=0.5).acquire()
+        store.down = {"leave"}
+        with pytest.raises(StoreUnavailable):
+            other.release()
+        assert locks._ctx.keeper.pending() == 2
+        store.mend()

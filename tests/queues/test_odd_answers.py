@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import Loss
+from holdfast import Loss, StoreUnavailable
+from holdfast.core.queue import mending
+from holdfast.core.queue.ports import queues_of
+from holdfast.core.queue.silence import FIRST_S, Silence
 from holdfast.testing.conformance.struck import Overlaid
 from tests.faced import At
 
@@ -44,3 +47,34 @@ async def test_a_delivery_is_lost_as_soon_as_its_client_closes(at: At) -> None:
     finally:
         ctx.closed = job._lease.closing = False
     assert await job.ack()
+
+
+async def test_the_last_attempt_without_a_reason_is_named_by_its_number(at: At) -> None:
+    queue = at.queue(ttl=60, max_attempts=1)
+    job = await at.taken(queue)
+    assert await job.retry()
+    (letter,) = await queue.jobs("dead")
+    assert letter.reason == "attempt 1 was the last"
+
+
+async def test_a_purge_tells_how_far_it_is(at: At) -> None:
+    queue = at.queue()
+    await queue.put_many([{"payload": n, "id": f"{n}"} for n in range(3)])
+    verbs, told = queues_of(queue._ctx.store), list[int]()
+    assert await mending.purge(verbs, "q", None, ["0", "1"], told.append) == 2
+    assert await mending.purge(verbs, "q", None, None, told.append) == 1
+    assert told == [2, 1]
+
+
+def test_each_outage_is_reported_and_each_end_of_one() -> None:
+    now, told = [0.0], list[object]()
+    silence, down = Silence(lambda: now[0], told.append), StoreUnavailable("planted")
+    for _ in range(2):
+        silence.failed(down, now[0])
+        silence.answered()  # too short an outage
+        silence.failed(down, now[0])
+        now[0] += FIRST_S
+        silence.failed(down, now[0])
+        silence.answered()
+        silence.answered()
+    assert told == [down, None] * 2
