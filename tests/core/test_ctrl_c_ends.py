@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Client, StoreUnavailable
-from holdfast.core import context, door, hold, multi
+from holdfast.core import context, door, hold, multi, undos
 from tests.servers.process import until
 
 Pair = tuple[Client, Client]
@@ -125,3 +125,29 @@ def test_a_close_tries_all_releases_and_raises_the_first_interrupt(
     with pytest.raises(KeyboardInterrupt) as first:
         client.close()
     assert (first.value.args, len(tried), client._ctx.ended) == ((1,), len(holds), True)
+
+
+def test_an_interrupt_at_the_end_of_a_wait_leaves_no_claim_in_the_line(
+    two: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, leave = two[1], two[1]._ctx.store.leave
+    failures = [KeyboardInterrupt()]
+
+    async def interrupted(*given: Any) -> bool:
+        if failures:
+            raise failures.pop()
+        return await leave(*given)
+
+    monkeypatch.setattr(waiting._ctx.store, "leave", interrupted)
+    with two[0].lock("x", ttl=60):
+        with pytest.raises(KeyboardInterrupt):
+            waiting.lock("x").acquire(timeout=0.1)
+        assert not two[0].inspect("x")[0].waiters
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_only_an_interrupt_replaces_an_error_on_its_way(ends: bool) -> None:
+    assert undos.replaces(KeyboardInterrupt(), ends) is not ends
+    assert undos.replaces(GeneratorExit(), ends)
+    assert not undos.replaces(OSError(), ends)
+    assert not undos.replaces(None, ends)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
-from holdfast import Client, Loss, NotHeld, NotSupported, StoreUnavailable
+from holdfast import (
+    CapacityMismatch,
+    Client,
+    Loss,
+    NotAcquired,
+    NotHeld,
+    NotSupported,
+    StoreUnavailable,
+)
 from holdfast.core import across, claims, together, token
 from holdfast.core.lock import PROLONGS
 from holdfast.core.model import Gone
 from holdfast.runtime.blocking import run_sync
 from holdfast.testing.clock import TestClock
+from holdfast.testing.faults import Fork
 from tests.core.flaky import Flaky
 from tests.servers.process import until
 
@@ -197,3 +207,45 @@ def test_what_the_renewer_has_to_do_is_counted(locks: Client, store: Flaky) -> N
             other.release()
         assert locks._ctx.keeper.pending() == 2
         store.mend()
+
+
+def test_a_refused_claim_needs_no_withdrawal(locks: Client, store: Flaky) -> None:
+    with locks.semaphore("x", 2), pytest.raises(CapacityMismatch) as refused:
+        locks.semaphore("x", 3, weight=3).acquire()
+    assert "and a weight of 3" in str(refused.value)
+    assert store.calls["leave"] == 1  # of the hold
+    with locks.semaphore("x", 2), pytest.raises(CapacityMismatch) as refused:
+        locks.semaphore("x", 3, weight=2).acquire()
+    assert "weight" not in str(refused.value)
+
+
+def test_the_error_of_a_busy_lock_counts_those_that_wait(two: tuple[Client, Client]) -> None:
+    holder, other = two
+    with holder.lock("x", ttl=60):
+        with pytest.raises(NotAcquired) as busy, other.lock("x", timeout=0.05):
+            pass
+        assert "waiting" not in str(busy.value)
+        thread = threading.Thread(target=lambda: other.lock("x").acquire(timeout=20).release())
+        thread.start()
+        until(lambda: holder.inspect("x")[0].waiters, "it waits")
+        with pytest.raises(NotAcquired, match=", 1 waiting"), other.lock("x", timeout=0.05):
+            pass
+    thread.join(20)
+
+
+def test_the_child_of_a_fork_has_none_of_the_data_in_memory(space: str) -> None:
+    with Client(space) as client:
+        client.guard("g", ttl=60).get(lambda: 1)
+        client.queue("q").put("job")
+        client.lock("x", ttl=60).acquire()
+
+        def seen() -> list[Any]:
+            return [
+                client.inspect(),
+                client.queue("q").jobs(),
+                client.guard("g", ttl=60).get(lambda: 2),
+            ]
+
+        with Fork(seen) as child:
+            assert child.result() == [[], [], 2]
+        assert client.guard("g", ttl=60).get(lambda: 2) == 1

@@ -1,13 +1,17 @@
-"""The histories of the simulator that judge bugs made by rule, as tests."""
+"""Histories of the simulator, and examples of docstrings, as tests that judge bugs made by rule."""
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import logging
 import warnings
 
 import pytest
 
 from holdfast.testing.simulator import KINDS
+
+from .executed import CORE, SOURCE
 
 #: Number of histories of each kind.
 HISTORIES = {"locks": 100, "queues": 100, "guards": 60}
@@ -21,3 +25,16 @@ def test_history(kind: str, seed: int, caplog: pytest.LogCaptureFixture) -> None
     warnings.simplefilter("ignore")
     found = KINDS[kind].check(seed).violation
     assert found is None, found.invariant
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        ".".join(file.relative_to(SOURCE).with_suffix("").parts)
+        for one in CORE
+        for file in sorted((SOURCE / one).rglob("*.py"))
+        if ">>> " in file.read_text("utf-8")
+    ],
+)
+def test_examples(module: str) -> None:
+    assert doctest.testmod(importlib.import_module(module)).failed == 0
