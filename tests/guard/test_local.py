@@ -46,3 +46,26 @@ async def test_a_local_value_that_is_no_longer_fresh_is_not_served(at: At) -> No
     at.source.version = 1
     await at.face.sleep(0.4)
     assert await guard.get(at.source.compute) == 1
+
+
+async def test_old_values_and_values_without_the_lease_are_counted(at: At) -> None:
+    options = {"ttl": 0.2, "stale": 60, "lease": 60, "timeout": 0.1, "on_timeout": "compute"}
+    first, other, source = at.guard(**options), at.guard(**options), at.source
+    await first.get(source.compute, key="stale")
+    await at.face.sleep(0.3)
+
+    async def slow(key: str) -> int:
+        return await first.get(source.slow, key=key)
+
+    async def leased() -> bool:
+        return all([(await first.inspect(key)).owner for key in ("stale", "computes")])
+
+    actors = [at.start(slow, key) for key in ("stale", "computes")]
+    await at.until(leased, "both are computed")
+    for what in ("stale", "computes"):
+        before = getattr(await other.stats(), what)
+        assert await other.get(source.compute, key=what) == 0
+        assert getattr(await other.stats(), what) == before + 1
+    source.go.set()
+    for actor in actors:
+        await actor.result()

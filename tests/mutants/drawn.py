@@ -34,7 +34,8 @@ SCRIPTS = {
 }
 #: Seconds after which the judge of a script counts as hanging.
 HANGS_S = 900.0
-AT_ONCE = 16
+#: Scripts that are judged at the same time, each with its servers.
+AT_ONCE = 3
 
 
 def mutations(path: Path) -> list[Mutation]:
@@ -136,7 +137,8 @@ def judge(how: str) -> str:
     """Return the judge that has noticed a bug, by the report on it."""
     if how.startswith("?"):
         return "what can't run"
-    return how.partition("/")[2].partition("/")[0] if how else "nothing"
+    folder = how.partition("/")[2].partition("/")[0] if how else "nothing"
+    return {"mutants": "histories", "conformance": "kit"}.get(folder, folder)
 
 
 if __name__ == "__main__":

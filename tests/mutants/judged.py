@@ -23,8 +23,8 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import IO, TYPE_CHECKING, TypeVar
 
-from .drawn import AT_ONCE, SOURCE, Drawn, mutations
-from .executed import Book, book, statement
+from .drawn import Drawn, mutations
+from .executed import SOURCE, Book, book, statement
 from .failure import NOTES, noted, watched
 from .forking import forked
 from .plant import Edit, plant
@@ -40,6 +40,8 @@ JUDGES = (
 )
 #: The kit runs on the memory store. The sqlite store answers as the model in memory does.
 ONLY = "differential and sqlite or not (differential or sqlite) and (not conforms or [memory-)"
+#: Bugs that are judged at the same time: the tests wait most of their time.
+AT_ONCE = 16
 #: A test hangs if it takes this many times its measured seconds, and these seconds more.
 SLOWER, HANGS_S = 10, 20.0
 SEEN = Seen()
@@ -101,14 +103,15 @@ class Court:
             self.told.flush()
 
     def _judge(self, bug: Drawn, place: Path) -> str:
-        lines = statement(bug.source(), bug.mutation)
-        if self.planted:
-            return json.dumps([self._noticed(self.items)])
-        os.environ[NOTES] = f"{place}/notes"
-        if self.known.imports.executes(bug.path, lines) or not replant(bug, self.functions):
-            return json.dumps([separately(bug)])
-        tests = self.known.tests
-        chosen = [one for one in self.items if tests[one.nodeid].executes(bug.path, lines)]
+        lines, tests = statement(bug.source(), bug.mutation), self.known.tests
+        imported = self.known.imports.executes(bug.path, lines)
+        if not self.planted:
+            os.environ[NOTES] = f"{place}/notes"
+            if imported or not replant(bug, self.functions):
+                return json.dumps([separately(bug)])
+        chosen = [
+            one for one in self.items if imported or tests[one.nodeid].executes(bug.path, lines)
+        ]
         return json.dumps([self._noticed(chosen)])
 
     def _noticed(self, left: Items) -> str:

@@ -13,7 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .drawn import SCRIPTS, SOURCE, mutations
+from .drawn import SCRIPTS, mutations
+from .executed import SOURCE
 from .prove import Seen, tested
 
 TESTS = Path(__file__).parents[1]

@@ -78,3 +78,9 @@ def test_each_outage_is_reported_and_each_end_of_one() -> None:
         silence.answered()
         silence.answered()
     assert told == [down, None] * 2
+
+
+async def test_no_delay_can_be_written_as_none(at: At) -> None:
+    queue = at.queue()
+    await queue.put("now", delay=None)
+    assert (await queue.take(timeout=0)).payload == "now"
