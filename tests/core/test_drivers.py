@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+from holdfast import ConfigError
+from holdfast.core.drivers import needed
+
 #: The beginning of a program for which the driver isn't installed.
 WITHOUT = "import sys; sys.modules[{module!r}] = None; import holdfast; "
 URLS = [
@@ -58,3 +61,25 @@ def test_another_import_that_fails_stays_as_it_is() -> None:
         WITHOUT.format(module="holdfast.stores.redis.config") + "holdfast.Client('redis://h')"
     )
     assert "ModuleNotFoundError" in done.stderr.splitlines()[-1], done
+
+
+@pytest.mark.parametrize(
+    "module, words",
+    [
+        ("kazoo.client", "this store needs kazoo>=2.10"),
+        ("fcntl", "needs a POSIX system"),
+    ],
+)
+def test_the_remedy_is_that_of_the_missing_module(module: str, words: str) -> None:
+    missing = ImportError("no module", name=module)
+    with pytest.raises(ConfigError, match=words) as refused, needed():
+        raise missing
+    assert refused.value.__cause__ is missing
+
+
+@pytest.mark.parametrize("module", [None, "holdfast.stores"])
+def test_an_import_of_no_driver_that_fails_stays_as_it_is(module: str | None) -> None:
+    missing = ImportError("no module", name=module)
+    with pytest.raises(ImportError) as raised, needed():
+        raise missing
+    assert raised.value is missing

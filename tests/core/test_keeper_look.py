@@ -15,7 +15,7 @@ class Forgetful(Flaky):
     watch_every = 2.0
     looks = 0
     news = False
-    silent = False
+    silent = odd = False
 
     async def changed(self, within: float) -> bool:
         """Return whether it lost data."""
@@ -23,6 +23,8 @@ class Forgetful(Flaky):
         self.looks += 1
         if self.silent:
             raise StoreUnavailable("planted")
+        if self.odd:
+            raise OSError("planted")
         news, self.news = self.news, False
         return news
 
@@ -74,3 +76,14 @@ def test_when_it_has_lost_something_all_is_renewed_at_once(
     for hold in [*holds, fixed]:
         hold.check()
         hold.release()
+
+
+def test_a_check_that_fails_in_an_odd_way_renews_nothing_and_is_repeated(
+    locks: Client, lock_clock: TestClock, store: Forgetful, caplog: pytest.LogCaptureFixture
+) -> None:
+    with locks.lock("x", ttl=60):
+        store.odd = True
+        lock_clock.advance(5)
+        assert "the check for lost data failed" in caplog.text
+        assert store.looks == 2
+        assert store.calls["keep"] == 0

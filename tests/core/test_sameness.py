@@ -84,6 +84,18 @@ PAIRS = {
     "functions that call themselves": (recursive(1), recursive(2)),
     "lambdas": (lambda x: x, lambda x: x + 1),
     "partial functions": (functools.partial(factory, 1), functools.partial(factory, 2)),
+    "partial functions of two functions": (
+        functools.partial(factory(1), 2),
+        functools.partial(factory(2), 2),
+    ),
+    "partial functions with other keywords": (
+        functools.partial(factory, value=1),
+        functools.partial(factory, value=2),
+    ),
+    "partial functions with more keywords": (
+        functools.partial(factory, 1),
+        functools.partial(factory, 1, default=2),
+    ),
     "methods of two objects": (Some().method, Some().method),
     "wrappers of two functions": (loaded().wraps(loaded().made), loaded().wraps(factory(1))),
     "functions of a module": (loaded().plain, loaded().factory),

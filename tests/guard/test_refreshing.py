@@ -16,8 +16,6 @@ from holdfast.core.guard.lease import DutyLease
 from holdfast.testing.conformance.struck import FOREVER
 from tests.faced import At, behind
 
-PARENT = os.getpid()
-
 
 @pytest.mark.parametrize("verb", ["read", "begin", "finish"])
 @pytest.mark.parametrize("how", ["down", "lost"])
@@ -160,7 +158,7 @@ async def test_a_client_closed_during_a_computation_releases_the_refresh_lease(a
 def test_the_child_of_a_fork_stores_nothing_for_its_parent() -> None:
     with Client(f"memory://{os.urandom(8).hex()}") as client:
         guard, gate = client.guard("g", ttl=60), behind(client, "guards")
-        told, tell = os.pipe()
+        parent, (told, tell) = os.getpid(), os.pipe()
 
         def compute() -> str:
             pid = os.fork()
@@ -174,7 +172,7 @@ def test_the_child_of_a_fork_stores_nothing_for_its_parent() -> None:
             if value == "child":
                 os.write(tell, b"asked" if gate.calls["finish"] else b"refused")
         finally:
-            if os.getpid() != PARENT:
+            if os.getpid() != parent:
                 os._exit(0)
         assert value == "parent"
         assert os.read(told, 100) == b"refused"

@@ -7,24 +7,24 @@ each judge noticed. ``PART`` is a part of a path below ``src``, such as ``core/q
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.testing.surroundings import surroundings
 
 from . import operators, statements
+from .executed import CORE, ROOT, SOURCE, USUAL
 from .operators import Mutation
 
-ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src"
-#: The folders that the simulator and the tests of the core judge: the core and the memory store.
-CORE = ("holdfast/core", "holdfast/stores/memory")
 #: Folders of scripts, and the store whose tests judge them.
 SCRIPTS = {
     "holdfast/stores/redis/lua": "redis",
@@ -32,8 +32,9 @@ SCRIPTS = {
     "holdfast/stores/mysql/schema": "mysql",
     "holdfast/stores/sqlite/schema": "sqlite",
 }
-#: Seconds after which a judge counts as hanging, for Python and for scripts.
-HANGS_S = {True: 400.0, False: 900.0}
+#: Seconds after which the judge of a script counts as hanging.
+HANGS_S = 900.0
+#: Scripts that are judged at the same time, each with its servers.
 AT_ONCE = 3
 
 
@@ -56,10 +57,6 @@ class Drawn(NamedTuple):
         """Return the text of the file without the bug."""
         return SOURCE.joinpath(self.path).read_bytes()
 
-    def judges(self) -> tuple[str, ...]:
-        """Return the names of the judges that must notice the bug."""
-        return ("histories", "tests") if self.path.endswith(".py") else ("scripts",)
-
     def __str__(self) -> str:
         return f"{self.path}:{self.mutation.line}: {self.mutation.what}"
 
@@ -76,49 +73,72 @@ def everything(part: str = "") -> list[Drawn]:
     return found
 
 
-def noticed(bug: Drawn) -> str:
-    """Return the judge that notices the bug and its report; an empty text if none does."""
-    for judge in bug.judges():
-        words = [sys.executable, "-m", "tests.mutants.judged", judge, bug.path, str(bug.number)]
-        try:
-            done = subprocess.run(
-                words,
-                capture_output=True,
-                text=True,
-                timeout=HANGS_S[bug.path.endswith(".py")],
-                cwd=ROOT,
-                env=surroundings(PYTHONPATH=str(SOURCE)),
-            )
-        except subprocess.TimeoutExpired:
-            return f"{judge}: it hangs"
-        said = done.stdout.rpartition("\n")[0].rpartition("\n")[2]
-        if done.returncode or said:
-            return f"{judge}: {said or f'exit {done.returncode}: {done.stderr[-200:]}'}"
-    return ""
-
-
-def judged_all(
-    bugs: Sequence[Drawn], at_once: int, tell: Callable[[str], object] = str
-) -> dict[Drawn, str]:
-    """Return the report on each bug; ``tell`` is called with a line on each, in this order."""
+def judged_all(bugs: Sequence[Drawn], tell: Callable[[str], object] = print) -> dict[Drawn, str]:
+    """Return the report on each bug, empty if nothing notices it; ``tell`` gets a line on each."""
     found: dict[Drawn, str] = {}
-    with ThreadPoolExecutor(at_once) as pool:
-        for bug, how in zip(bugs, pool.map(noticed, bugs), strict=True):
+    modules = [bug for bug in bugs if bug.path.endswith(".py")]
+    scripts = [bug for bug in bugs if bug not in modules]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        others = zip(scripts, pool.map(_script, scripts), strict=True)
+        for bug, how in chain(_modules(modules), others):
             found[bug] = how
             tell(f"{'ok  ' if how else 'LEFT'} {bug}" + f" -- {how[:160]}" * bool(how))
     return found
 
 
+def _judge(name: str, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", f"tests.mutants.{name}", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=surroundings(**USUAL),
+    )
+
+
+def _modules(bugs: Sequence[Drawn]) -> Iterator[tuple[Drawn, str]]:
+    """Yield each bug in Python and the report on it, as it comes."""
+    by = {(bug.path, bug.number): bug for bug in bugs}
+    with _judge("judged") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        json.dump([*by], process.stdin)
+        process.stdin.close()
+        for line in process.stdout:
+            path, number, how = json.loads(line)
+            yield by.pop((path, number)), how
+    assert not by, f"no report on {len(by)} bugs: exit {process.returncode}"
+
+
+def _script(bug: Drawn) -> str:
+    """Return the report on a bug in a script."""
+    with _judge("scripted", bug.path, str(bug.number)) as process:
+        try:
+            said, _ = process.communicate(timeout=HANGS_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return "it hangs"
+    return said.rpartition("\n")[0].rpartition("\n")[2] or f"exit {process.returncode}" * bool(
+        process.returncode
+    )
+
+
 def main(count: str = "200", seed: str = "1", part: str = "") -> int:
     """Draw some bugs, and print how each was noticed."""
     bugs = random.Random(int(seed)).sample(everything(part), int(count))
-    found = judged_all(bugs, AT_ONCE, lambda line: print(line, flush=True))
-    by = Counter(
-        "what can't run" if ": ?" in how else how.partition(":")[0] or "nobody"
-        for how in found.values()
-    )
+    found = judged_all(bugs, partial(print, flush=True))
+    by = Counter(judge(how) for how in found.values())
     print(f"{count} drawn by seed {seed}: " + ", ".join(f"{by[one]} {one}" for one in sorted(by)))
     return 0
+
+
+def judge(how: str) -> str:
+    """Return the judge that has noticed a bug, by the report on it."""
+    if how.startswith("?"):
+        return "what can't run"
+    folder = how.partition("/")[2].partition("/")[0] if how else "nothing"
+    return {"mutants": "histories", "conformance": "kit"}.get(folder, folder)
 
 
 if __name__ == "__main__":
