@@ -86,4 +86,4 @@ def test_a_check_that_fails_in_an_odd_way_renews_nothing_and_is_repeated(
         lock_clock.advance(5)
         assert "the check for lost data failed" in caplog.text
         assert store.looks == 2
-        assert store.calls["keep"] == 0
+        assert store.calls["renew"] == 0

@@ -56,10 +56,10 @@ def test_a_grant_that_is_late_while_its_hold_is_made_is_no_loss(
     monkeypatch.setattr(owner, name, late)
     with lock.acquire() as hold:
         assert locks._ctx.keeper.pending() == 1
-        asked = store.calls["keep"]
+        asked = store.calls["renew"]
         lock_clock.advance(5)
         hold.check()
-        assert store.calls["keep"] <= asked + 4  # the first grant isn't renewed
+        assert store.calls["renew"] <= asked + 4  # the first grant isn't renewed
     assert told == []
 
 
@@ -76,15 +76,15 @@ def test_a_hold_that_is_adopted_too_late_is_none(
     locks: Client, lock_clock: TestClock, store: Flaky, told: list[Any]
 ) -> None:
     text = locks.lock("x", ttl=5).acquire().detach()
-    keep = store.keep
+    change = store.change
 
-    async def late(keeps: Any, within: float) -> Any:
-        answers = await keep(keeps, within)
-        if keeps[0].new_id:
+    async def late(asked: Any, within: float) -> Any:
+        answers = await change(asked, within)
+        if asked.new_id:
             lock_clock._space.skew += LATE_S
         return answers
 
-    store.keep = late  # type: ignore[method-assign]
+    store.change = late  # type: ignore[method-assign]
     with pytest.raises(NotHeld, match="adopted too late"):
         locks.adopt(text, on_lost=lambda hold, why: told.append(why))
     lock_clock.advance(1)
@@ -93,15 +93,15 @@ def test_a_hold_that_is_adopted_too_late_is_none(
 
 def test_an_interrupted_adoption_withdraws_what_it_asked_for(locks: Client, store: Flaky) -> None:
     text = locks.lock("x", ttl=60).acquire().detach()
-    keep = store.keep
+    change = store.change
 
-    async def interrupted(keeps: Any, within: float) -> Any:
-        answers = await keep(keeps, within)
-        if keeps[0].new_id:
+    async def interrupted(asked: Any, within: float) -> Any:
+        answers = await change(asked, within)
+        if asked.new_id:
             raise KeyboardInterrupt
         return answers
 
-    store.keep = interrupted  # type: ignore[method-assign]
+    store.change = interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         locks.adopt(text)
     assert locks.inspect() == []

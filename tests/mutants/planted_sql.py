@@ -107,7 +107,7 @@ SQL = [
     bug(
         "an abandoned take leaves no tombstone",
         (
-            "tests/stores/postgres/test_queue_lost.py"
+            "tests/stores/postgres/test_lost.py"
             "::test_a_late_copy_of_a_take_that_was_given_up_gets_nothing"
         ),
         in_scripts(

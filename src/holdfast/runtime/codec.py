@@ -3,7 +3,7 @@
 A row lists the parameters of a procedure in order, as in ``claim.id:t wait:yes $window``. A
 parameter is an argument of the verb, a field of its first argument, or (after a ``$``) a constant.
 After the colon is its *kind*: the name of the function that packs the value. A ``*`` as in
-``keeps*ttl:us`` means: this field of each item of the argument. The arguments of a verb have the
+``renewals*ttl:us`` means: this field of each item of the argument. The arguments of a verb have the
 order in which its row first names them. The store provides the kinds, and makes a request from the
 packed values.
 """
@@ -51,8 +51,8 @@ class Row(ABC, Generic[P, A]):
 def parsed(fields: str) -> list[Field]:
     """Return the parameters of a row.
 
-    >>> parsed("claim.id:t keeps*ttl:us $window")
-    [('claim.id', 't'), ('keeps', '*ttl:us'), ('$window', '')]
+    >>> parsed("claim.id:t renewals*ttl:us $window")
+    [('claim.id', 't'), ('renewals', '*ttl:us'), ('$window', '')]
     """
     found = []
     for field in fields.split():

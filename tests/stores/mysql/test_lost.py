@@ -17,6 +17,8 @@ from tests.torture.scale import times
 
 JOIN, LEAVE, STAND, RENEW = b"_join_4(", b"_leave_4(", b"_stand_4(", b"_renew_4("
 PEEK = b"SELECT held"
+#: The request by which a waiting worker asks for due jobs.
+DUE = b"t.stands IN (0, 1, 2)"
 
 
 @pytest.fixture
@@ -100,3 +102,16 @@ def test_a_connection_that_idled_for_too_long_is_no_loss(
     assert hold.release()
     with by_proxy.lock(own_name, timeout=5) as again:
         assert again.fence > hold.fence
+
+
+def test_a_wait_that_is_cut_off_finds_what_comes(
+    by_proxy: Client, proxy: Proxy, own_name: str, locks: Client
+) -> None:
+    armed = proxy.arm(DUE, RESET_REPLY)
+    queue = by_proxy.queue(own_name)
+    assert queue.take(timeout=0.5) is None
+    assert armed.hits == 1
+    locks.queue(own_name).put("now")
+    job = queue.take(timeout=10)
+    assert job is not None
+    assert job.ack()

@@ -15,6 +15,7 @@ from holdfast import Client
 from holdfast.core.model import LineRecord
 from holdfast.stores.redis.blocking import resp
 from holdfast.stores.redis.keys import PREFIX, keys_of
+from holdfast.stores.redis.library import QUEUE_SCRIPTS, VALUE_SCRIPTS
 from holdfast.testing.faces import FACES, Face
 from holdfast.testing.faults import RESP, Proxy
 from tests.servers.fixtures import NewRedis
@@ -83,6 +84,14 @@ def by_proxy(proxied: str, proxy: Proxy, new_client: MakeClient) -> Client:
     client = new_client(proxied)
     client.lock(f"warm:{proxy.port}").acquire().release()
     return client
+
+
+@pytest.fixture
+def word() -> Callable[[str], bytes]:
+    """A function that returns bytes in the requests of a verb, and of no other."""
+    shas = {one.name: one.sha for one in QUEUE_SCRIPTS}
+    shas |= {f"refresh_{one.name}": one.sha for one in VALUE_SCRIPTS}
+    return {**shas, "refresh_read": b"\r\nGET\r\n"}.__getitem__
 
 
 @pytest.fixture(params=["own", "hiredis"])

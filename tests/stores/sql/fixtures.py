@@ -50,6 +50,12 @@ def line(new_client: MakeClient) -> Callable[[str], LineRecord | None]:
 
 
 @pytest.fixture
+def word(bench: Bench) -> Callable[[str], bytes]:
+    """A function that returns bytes in the requests of a verb, and of no other."""
+    return bench.word
+
+
+@pytest.fixture
 def proxy(bench: Bench) -> Iterator[Proxy]:
     """A proxy between a client and the shared server."""
     with Proxy(bench.server.host, bench.server.port, bench.wire) as one:

@@ -12,49 +12,29 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.testing import server
-from holdfast.testing.conformance import PRIMITIVES, Run, runs
-from holdfast.testing.faces import FACES
-from tests.ahead import Ahead
+from tests.conformance.some import play
 from tests.servers.zookeeper import Ensemble, ZooKeeperServer
 from tests.stores.zookeeper.conftest import LINE, SIMPLE
 from tests.stores.zookeeper.frames import CREATE, DELETE, MULTI, ZOOKEEPER, of_kind
-from tests.torture.scale import spread, times
+from tests.torture.scale import times
 
-AT_ONCE = 4
 #: Number of runs for each primitive and face, spread over the kit.
 EACH = times(1000, 3)
 #: Number of runs with the other recipes, on which only this file runs the kit.
 RECIPES = {"simple": times(1000, 5), "curator": EACH}
 
 
-def play(store: str, each: int, url: str) -> None:
-    """Play some runs of the kit for each primitive and face, ``AT_ONCE`` at the same time."""
-    everything = [run for run in runs(store) if not run.case.alone]
-    chosen: list[Run] = []
-    for primitive in PRIMITIVES:
-        for face in FACES:
-            mine = [run for run in everything if (run.primitive, run.face) == (primitive, face)]
-            assert mine
-            chosen += spread(mine, each)
-    with Ahead(lambda run: run.on(url), chosen, AT_ONCE) as ahead:
-        for run in chosen:
-            try:
-                ahead[run]
-            except Exception as wrong:
-                wrong.add_note(f"in the run {run}")
-                raise
-
-
 @pytest.mark.usual(0)
 def test_the_kit_holds_on_an_ensemble(new_ensemble: Callable[..., Ensemble]) -> None:
-    play("zookeeper", EACH, f"{new_ensemble().url}?session=60")
+    play("zookeeper", f"{new_ensemble().url}?session=60", EACH)
 
 
 @pytest.mark.usual(1)
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_the_kit_holds_with_the_other_recipes(recipe: str, zookeeper_url: str) -> None:
     options = f"recipe={recipe}&prefix={recipe}"
-    play(f"zookeeper?recipe={recipe}", RECIPES[recipe], f"{zookeeper_url}?{options}&session=60")
+    url = f"{zookeeper_url}?{options}&session=60"
+    play(f"zookeeper?recipe={recipe}", url, RECIPES[recipe])
 
 
 #: The rows with one fault. (kazoo ends if one message of a connection is missing.)

@@ -10,10 +10,11 @@ import pytest
 
 from holdfast import Client
 from holdfast.stores.redis.keys import PREFIX
-from holdfast.stores.redis.library import NEXT, PUT, SETTLE, TAKE, Script
+from holdfast.stores.redis.library import NEXT
 from holdfast.testing.faults import Fault, Proxy
 from tests.servers.fixtures import NewRedis
 from tests.stores.lost import RESETS
+from tests.stores.queue_lost import *  # noqa: F403
 from tests.stores.redis.added import added
 from tests.stores.redis.conftest import Counted, MakeClient, eventually
 from tests.stores.redis.test_rights import PASSWORD, USER, rights
@@ -21,30 +22,6 @@ from tests.stores.redis.test_trips import cost
 from tests.torture.scale import times
 
 TRIES = times(100, 3)
-
-
-@RESETS
-@pytest.mark.parametrize("script", [PUT, TAKE, SETTLE], ids=["put", "take", "ack"])
-def test_a_verb_that_is_cut_off_is_done_once(
-    script: Script, fault: Fault, by_proxy: Client, other: Client, proxy: Proxy, own_name: str
-) -> None:
-    queue, looking = by_proxy.queue(own_name), other.queue(own_name)
-    for number in range(TRIES):
-        armed = proxy.arm(script.sha, fault)
-        queue.put_many([number, "behind"], group="g")
-        queue.put(number)
-        taken = [queue.take(timeout=5) for _ in range(2)]
-        assert all(taken)
-        assert sorted(str(job.group) for job in taken if job) == ["None", "g"]
-        assert looking.take(timeout=0) is None
-        assert all(job.ack() for job in taken if job)
-        (last,) = queue.take_many(1, timeout=5)
-        assert last.payload == "behind"
-        assert last.ack()
-        assert armed.hits == 1
-        record = looking.stats()
-        assert (record.waiting, record.taken) == (0, 0)
-        assert record.accepted == record.done == 3 * (number + 1)
 
 
 @RESETS

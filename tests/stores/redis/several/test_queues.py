@@ -80,17 +80,6 @@ def test_an_id_is_known_in_its_group(cluster: Cluster, own_name: str) -> None:
         assert queue.purge() == 2
 
 
-def test_a_rate_holds_over_all_shards(cluster: Cluster, own_name: str) -> None:
-    with Client(cluster.url) as client, Client(cluster.url) as other:
-        queues = [one.queue(own_name, rate=5) for one in (client, other)]
-        queues[0].put_many(range(4))
-        begun = boottime()
-        for queue in queues * 2:
-            (job,) = queue.take_many(1, timeout=20)
-            assert job.ack()
-        assert boottime() - begun >= 0.55
-
-
 def test_a_slot_moves_while_its_queue_is_used(cluster: Cluster, own_name: str) -> None:
     bucket, group = bucket_in(own_name.encode(), 0), group_in(0)
     slot, seen = slot_of(bucket), list[int]()
@@ -127,17 +116,3 @@ def test_a_promoted_replica_delivers_nothing_while_workers_may_believe(
         again = other.queue(own_name).take(timeout=3)
         # Either the new primary still has the delivery, or the worker knows that it is lost
         assert again is None or job.lost
-
-
-def test_all_dead_letters_of_all_shards_are_revived(cluster: Cluster, own_name: str) -> None:
-    with Client(cluster.url) as client:
-        queue = client.queue(own_name)
-        # Given shards whose jobs have the same numbers
-        queue.put_many([{"payload": n, "group": group_in(n)} for n in range(SHARDS)])
-        queue.put_many(range(40))
-        while jobs := queue.take_many(100, timeout=0):
-            for job in jobs:
-                assert job.dead_letter("never")
-        assert queue.retry_dead() == SHARDS + 40
-        record = queue.stats()
-        assert (record.waiting, record.dead) == (SHARDS + 40, 0)

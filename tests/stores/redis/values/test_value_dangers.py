@@ -15,7 +15,6 @@ from holdfast.core.finding import Level
 from holdfast.core.guard.model import Entry
 from holdfast.runtime.blocking import boottime
 from holdfast.stores.redis.blocking.doctor.rights import VALUES
-from holdfast.stores.redis.library import ABANDON, BEGIN, FINISH, Script
 from holdfast.stores.redis.value_calls import ValueRequests
 from holdfast.testing import lag
 from holdfast.testing.faces import FACES, Face
@@ -29,6 +28,7 @@ from tests.stores.redis.aio.test_faults import Liar
 from tests.stores.redis.conftest import Counted, MakeClient, eventually
 from tests.stores.redis.test_rights import PASSWORD, USER, rights
 from tests.stores.redis.test_trips import cost
+from tests.stores.refresh_lost import *  # noqa: F403
 from tests.torture.scale import times
 
 lag.watch()
@@ -61,37 +61,6 @@ def keys_of(guard: str, key: str = "") -> tuple[bytes, bytes]:
     place = ValueRequests().place(Entry(guard, key))
     value, duty = (one.split(b"\r\n")[1] for one in (place.value, place.duty))
     return value, duty
-
-
-@RESETS
-@pytest.mark.parametrize("script", [BEGIN, FINISH], ids=["begin", "finish"])
-def test_a_value_is_computed_and_stored_once_though_a_verb_is_cut_off(
-    script: Script, fault: Fault, by_proxy: Client, other: Client, proxy: Proxy, own_name: str
-) -> None:
-    ours, theirs = (one.guard(own_name, ttl=600, lease=LONG_S) for one in (by_proxy, other))
-    for number in range(TRIES):
-        source, key = Source(), str(number)
-        armed = proxy.arm(script.sha, fault)
-        assert ours.get(source, key=key) == 1
-        assert armed.hits == 1
-        assert theirs.get(source, key=key, timeout=5) == 1
-        assert source.calls == 1
-        assert theirs.inspect(key).owner == ""
-    assert theirs.stats().refused == ours.stats().refused == 0
-
-
-@RESETS
-def test_a_failed_computation_leaves_no_waiter_blocked_though_cut_off(
-    fault: Fault, by_proxy: Client, other: Client, proxy: Proxy, own_name: str
-) -> None:
-    ours, theirs = (one.guard(own_name, ttl=600, lease=LONG_S) for one in (by_proxy, other))
-    for number in range(TRIES):
-        armed = proxy.arm(ABANDON.sha, fault)
-        with pytest.raises(LookupError):
-            ours.get(fail, key=str(number))
-        assert theirs.get(Source(), key=str(number), timeout=10) == 1
-        # The abandon request waits for one second at most, and the machine can stall for that time.
-        armed.wait()
 
 
 @RESETS
