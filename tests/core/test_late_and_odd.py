@@ -186,7 +186,13 @@ def test_a_late_join_of_a_hold_that_was_released_by_its_token_is_refused(
 def test_a_detached_hold_is_no_longer_kept_here(locks: Client, store: Flaky) -> None:
     lock = locks.lock("x", ttl=60)
     hold, pending = lock.acquire(), list[int]()
-    store.before_keep = lambda keeps: pending.append(locks._ctx.keeper.pending())
+    change = store.change
+
+    async def noted(asked: Any, within: float) -> Any:
+        pending.append(locks._ctx.keeper.pending())
+        return await change(asked, within)
+
+    store.change = noted  # type: ignore[method-assign]
     text = hold.detach()
     assert pending == [0]  # no renewal can overtake it
     assert not lock._given
