@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -18,6 +19,8 @@ from typing import TypeVar
 T = TypeVar("T")
 #: Work on a job, with a folder for its temporary files. The file ``now`` tells how far it is.
 Work = Callable[[T, Path], str]
+#: Maximum bytes of addresses of a process: a bug can collect things without an end.
+MEMORY = 4 << 30
 #: True in a forked process, whose own forks stay in its process group.
 _forked = False
 
@@ -52,6 +55,7 @@ def _fork(job: T, work: Work[T], place: Path) -> int:
     if pid == 0:
         try:
             _with_its_parent()
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             if not _forked:
                 os.setpgid(0, 0)
                 _forked = True
