@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,13 +16,20 @@ from holdfast.testing import server
 from holdfast.testing.faults import LINES, MYSQL, RESP, dice
 from holdfast.testing.server import Bench, Run
 from tests.ahead import Ahead, asked
-from tests.conformance import toy
+from tests.conformance import toy, users
 from tests.servers.mariadb_server import PASSWORD, USER
 from tests.stores.zookeeper.frames import CREATE, DELETE, ZOOKEEPER, of_kind
 from tests.torture.scale import times
 
 VERBS = ("join", "leave", "keep", "stand", "join_free", "leave_all")
 RUNS = server.runs()
+#: The checks of a server with users, and the check of the round trips.
+USERS = (
+    "what_is_refused_is_one_clear_error",
+    "the_least_rights_suffice",
+    "a_restart_grants_nothing_twice",
+)
+TRIPS = "each_verb_takes_its_round_trips_however_much_is_there"
 #: Number of rows of the matrix that a usual run draws for each store.
 DRAWN = 24
 
@@ -86,23 +96,49 @@ def _drawn(store: str, number: int) -> list[Run]:
         runs = [run for run in runs if "a_lost" not in str(run) and "a_loss" not in str(run)]
     rows = [run for run in runs if run.trouble is not None]
     count = min(times(len(rows), number), len(rows))
-    return [run for run in runs if run.trouble is None] + random.Random(store).sample(rows, count)
+    plain = [run for run in runs if run.trouble is None and run.name not in USERS]
+    return plain + random.Random(store).sample(rows, count)
 
 
 @pytest.fixture(scope="module")
-def ahead(request: pytest.FixtureRequest) -> Iterator[Ahead[tuple[str, Run], None]]:
-    """All chosen checks, eight at a time: they wait for most of their time."""
+def play(request: pytest.FixtureRequest) -> Iterator[Callable[[str, Run], None]]:
+    """Plays a check. Those for any thread begin ahead, eight at a time: they mostly wait."""
     chosen = asked(request, "test_on_a_server", "store", "check")
     benches = {store: BENCHES[store](request) for store, _ in chosen}
-    with Ahead(lambda one: one[1].on(benches[one[0]]), chosen, at_once=8) as begun:
-        yield begun
+    early = [(store, run) for store, run in chosen if not run.in_main]
+    with Ahead(lambda one: one[1].on(benches[one[0]]), early, at_once=8) as begun:
+        yield lambda store, run: run.on(benches[store]) if run.in_main else begun[store, run]
 
 
 @pytest.mark.parametrize(
     "store, check", [(store, run) for store in BENCHES for run in _drawn(store, DRAWN)], ids=str
 )
-def test_on_a_server(store: str, check: Run, ahead: Ahead[tuple[str, Run], None]) -> None:
-    ahead[store, check]
+def test_on_a_server(store: str, check: Run, play: Callable[[str, Run], None]) -> None:
+    play(store, check)
+
+
+@pytest.fixture(scope="module")
+def with_users(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Bench]]:
+    """A bench of a server with users of few rights."""
+    with ExitStack() as ends:
+        yield functools.cache(lambda store: users.BENCHES[store](request, ends))
+
+
+@pytest.mark.parametrize("check", [run for run in RUNS if run.name in USERS], ids=str)
+@pytest.mark.parametrize("store", users.BENCHES)
+def test_on_a_server_with_users(store: str, check: Run, with_users: Callable[[str], Bench]) -> None:
+    check.on(with_users(store))
+
+
+@pytest.mark.parametrize("check", [run for run in RUNS if run.name == TRIPS], ids=str)
+def test_the_former_protocol_of_redis_takes_as_many_round_trips(
+    check: Run, request: pytest.FixtureRequest
+) -> None:
+    bench = redis(request)
+    check.on(replace(bench, url=lambda host, port: bench.url(host, port) + "?protocol=2"))
+
+
+TOY_TRIPS: dict[str, int] = {}
 
 
 @pytest.fixture
@@ -114,9 +150,26 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         monkeypatch.setitem(toy.BUILTIN, "toy", "")
         toy.install(fault)
         made.append(toy.Server(fault))
+        port = made[-1].port
         verbs = {verb: f"{verb} ".encode() for verb in ("join", "leave", "keep", "join_free")}
-        url = "toy://{}:{}".format
-        return Bench(url, "127.0.0.1", made[-1].port, verbs, LINES)
+
+        def restart() -> None:
+            made.append(made[-1].restart())
+
+        return Bench(
+            "toy://{}:{}".format,
+            "127.0.0.1",
+            port,
+            verbs,
+            LINES,
+            trips=TOY_TRIPS,
+            least=f"toy://app:{toy.PASSWORD}@{{}}:{{}}".format,
+            refused={
+                f"toy://app:wr0ng@127.0.0.1:{port}": "a wrong password",
+                f"toy://looker:{toy.PASSWORD}@127.0.0.1:{port}": "no right to join",
+            },
+            restart=restart,
+        )
 
     yield make
     for one in made:
@@ -153,6 +206,12 @@ FINDS = {
     toy.FAULTS[2]: "leave-a_cut_request",
     toy.FAULTS[3]: "join-a_cut_request",
     toy.FAULTS[4]: "a_silent_server",
+    toy.FAULTS[5]: "join-a_lost_reply-interrupted",
+    toy.FAULTS[6]: "each_verb_takes",
+    toy.FAULTS[7]: "the_least_rights",
+    toy.FAULTS[8]: "what_is_refused",
+    toy.FAULTS[9]: "what_is_refused",
+    toy.FAULTS[10]: "a_restart",
 }
 
 
