@@ -67,9 +67,8 @@ class Server(socketserver.ThreadingTCPServer):
         may = RIGHTS.get(user, ())
         if not user or (password == PASSWORD and verb in may and not self.odd(verb)):
             return None
-        if self.fault == FAULTS[9]:
-            return ConfigError(f"the login {login} is refused")
-        return ConfigError("no right to " + verb if password == PASSWORD else "a wrong password")
+        said = "no right to " + verb if password == PASSWORD else "a wrong password"
+        return ConfigError(f"{said}: {login if self.fault == FAULTS[9] else user}")
 
     def odd(self, verb: str) -> bool:
         return self.fault == FAULTS[7] and verb == "break_"
@@ -160,7 +159,7 @@ class ToyStore:
         return [await self.leave(leave, within) for leave in leaves]
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        await self.sleep(min(seconds, 0.05))
+        await self.sleep(min(seconds, 0.1))
         return None
 
     async def sleep(self, seconds: float) -> None:
@@ -218,19 +217,26 @@ class Aio(ToyStore):
     """For one event loop."""
 
     async def ask(self, within: float, verb: str, *args: Any) -> Any:
-        writer = None
+        # In a separate task, because a time-out of asyncio cancels the task in which it was set,
+        # and a part of holdfast's requests belongs to no task.
+        asking = asyncio.ensure_future(self.asked(self.request(verb, args)))
         try:
-            async with asyncio.timeout(self.limit(within)):
-                reader, writer = await asyncio.open_connection(*self.address, limit=1 << 24)
-                writer.write(self.request(verb, args))
-                line = await reader.readline()
-            return self.read(line)
-        except (*self.lost, TimeoutError) as wrong:
+            if not (await asyncio.wait([asking], timeout=self.limit(within)))[0]:
+                raise StoreUnavailable(f"{self.label} is silent")
+            return self.read(asking.result())
+        except self.lost as wrong:
             raise StoreUnavailable(f"{self.label} did not answer: {wrong!r}") from wrong
         finally:
-            if writer is not None:
-                with contextlib.suppress(RuntimeError):  # the loop has ended
-                    writer.close()
+            asking.cancel()
+
+    async def asked(self, request: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection(*self.address, limit=1 << 24)
+        try:
+            writer.write(request)
+            return await reader.readline()
+        finally:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                writer.close()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -82,7 +82,7 @@ def postgresql(request: pytest.FixtureRequest, ends: ExitStack) -> Bench:
         {},
         least=lambda host, port: f"postgresql://app@{host}:{port}/postgres?sslmode=disable",
         refused={
-            f"postgresql://known:{CANARY}@{place}": "the user or the password is wrong",
+            f"postgresql://known:{CANARY}@{place}": "password authentication failed",
             f"postgresql://poor@{place}": "lacks a right",
         },
         restart=one.crash,

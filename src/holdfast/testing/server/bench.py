@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,8 +41,10 @@ class Bench:
     secret: str = ""
     #: Seconds after which a claim that nothing renews is gone: the ttl, or the session.
     gone_s: float = TTL_S + 2.0
-    #: The round trips of each verb of `products`; without it only their growth is checked.
-    trips: Mapping[str, int] = field(default_factory=dict)
+    #: The requests of each verb of `products`; the growth of the others is checked, too.
+    requests: Mapping[str, int] = field(default_factory=dict)
+    #: Verbs that send a request for each claim of a line.
+    grows: Collection[str] = ()
     #: Like ``url``, for a user that has only the rights that the store's page names.
     least: Callable[[str, int], str] | None = None
     #: URLs that the server refuses (a wrong password, a missing right, an unknown certificate),

@@ -42,6 +42,9 @@ FAULTS: dict[str, Fault] = {
 AGAIN: dict[str, Fault | None] = {"": None, "then a cut": RESET_REPLY, "then a loss": DROP_REPLY}
 #: The end of the caller, and the seconds that it waits.
 ENDS = {"patient": 20.0, "brief": 0.4, "cancelled": 20.0, "interrupted": 20.0}
+#: The lease of the holds under test, which outlasts the checks: what a caller abandoned must be
+#: withdrawn, not only expire.
+LEASE_S = 30.0
 #: Maximum seconds until a caller has returned, beyond the time that it waits.
 MORE_S = 8.0
 #: Seconds until a fault has met its message, or the verb isn't sent.
@@ -81,15 +84,16 @@ async def play(trouble: Trouble, at: Floor) -> None:
             at.noted(holder)
         held = await _held(trouble, ours, names)
         outcome = await _struck(trouble, at, _act(trouble, ours, names, held), holder)
-        await _judged(trouble, at, other, names, held, outcome)
+        await _judged(trouble, at, (ours, other), names, held, outcome)
 
 
 async def _held(trouble: Trouble, ours: AsyncClient, names: list[str]) -> Any:
     """Return the hold that the verb is about, if it is about one."""
     if trouble.verb == "leave_all":
-        return await ours.all(*(ours.lock(name, ttl=TTL_S) for name in names)).acquire(timeout=20)
+        return await ours.all(*(ours.lock(name, ttl=LEASE_S) for name in names)).acquire(timeout=20)
     if trouble.verb in ("leave", "keep"):
-        return await ours.lock(names[0], ttl=TTL_S, auto_renew=False).acquire(timeout=20)
+        ttl = LEASE_S if ours.capabilities.own_expiry else TTL_S
+        return await ours.lock(names[0], ttl=ttl, auto_renew=False).acquire(timeout=20)
     return None
 
 
@@ -99,10 +103,10 @@ def _act(trouble: Trouble, ours: AsyncClient, names: list[str], held: Any) -> Ac
         act: Act = held.extend if trouble.verb == "keep" else held.release
         return act
     if trouble.verb == "join_free":
-        return lambda: ours.all(*(ours.lock(name, ttl=TTL_S) for name in names)).acquire(
+        return lambda: ours.all(*(ours.lock(name, ttl=LEASE_S) for name in names)).acquire(
             timeout=ENDS[trouble.end]
         )
-    return lambda: ours.lock(names[0], ttl=TTL_S).acquire(timeout=ENDS[trouble.end])
+    return lambda: ours.lock(names[0], ttl=LEASE_S).acquire(timeout=ENDS[trouble.end])
 
 
 async def _struck(trouble: Trouble, at: Floor, act: Act, holder: Any) -> Any:
@@ -171,9 +175,15 @@ def _met(armed: Any) -> bool:
 
 
 async def _judged(
-    trouble: Trouble, at: Floor, other: AsyncClient, names: list[str], held: Any, outcome: Any
+    trouble: Trouble,
+    at: Floor,
+    clients: tuple[AsyncClient, AsyncClient],
+    names: list[str],
+    held: Any,
+    outcome: Any,
 ) -> None:
     """Check that the outcome is true of the store, and that every name becomes free."""
+    ours, other = clients
     acquired = held is None and not isinstance(outcome, BaseException)
     hold: Any = held if trouble.verb == "keep" else outcome if acquired else None
     if hold is not None:
@@ -200,3 +210,4 @@ async def _judged(
             raise PromiseBroken(f"after {trouble}, claims are left behind: {left}")
     for name in names:
         await at.is_free(other, name, at.bench.gone_s + 5.0)
+        await at.is_free(ours, name, at.bench.gone_s + 5.0)  # and the caller's client works
