@@ -35,7 +35,7 @@ FAULTS = (
     "a fence is given twice",
     "a silent server is waited for",
     "Ctrl-C is taken for a lost reply",
-    "a release looks at each claim of its line",
+    "a try looks at each claim of its line",
     "a break needs a right that no page names",
     "a missing right is taken for a server that is away",
     "a refused login is shown",
@@ -132,16 +132,16 @@ class ToyStore:
         raise NotImplementedError
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
+        if self.fault == FAULTS[6] and not wait:
+            for line in await self.inspect(claim.spec.name, within, True):
+                for _ in line.claims:
+                    await self.inspect(claim.spec.name, within, True)
         return await self.ask(within, "join", claim, wait)
 
     async def keep(self, keeps: Sequence[Keep], within: float) -> Any:
         return await self.ask(within, "keep", list(keeps))
 
     async def leave(self, leave: Leave, within: float) -> bool:
-        if self.fault == FAULTS[6]:
-            for line in await self.inspect(leave.name, within, True):
-                for _ in line.claims:
-                    await self.inspect(leave.name, within, True)
         try:
             return await self.ask(within, "leave", leave)
         except StoreUnavailable:

@@ -136,6 +136,7 @@ async def _struck(trouble: Trouble, at: Floor, act: Act, holder: Any) -> Any:
     if trouble.end == "interrupted":
         actor = at.face.start(meanwhile)
         outcome = await _interrupted(call, actor)
+        assert now() - begun < MET_S + MORE_S + lag.since(begun), "Ctrl-C came late"
         met = await actor.result(limit)
     else:
         actor = at.face.start(call)

@@ -57,9 +57,12 @@ async def use(
 
 async def _locks(at: Floor, ours: AsyncClient, step: Tally, pause: float) -> None:
     name, can = at.name, ours.capabilities
-    hold = await step("acquire", ours.lock(name, ttl=TTL_S, reentrant=True).acquire)
+    lock = ours.lock(name, ttl=TTL_S, reentrant=True)
+    hold = await step("acquire", lock.acquire)
+    await step("enter again", lock.acquire)
     await at.face.sleep(pause)
     hold.check()
+    await step("leave again", lock.release)
     assert await step("try", lambda: ours.lock(name).acquire(blocking=False)) is None
     assert await step("extend", hold.extend) > 0
     (line,) = await step("inspect", lambda: ours.inspect(name, exact=True))
