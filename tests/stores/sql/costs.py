@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import pytest
-
 from holdfast import AsyncClient, Client
 from tests.servers.process import until
 
