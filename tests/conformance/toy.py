@@ -1,7 +1,7 @@
 """A toy server and its store, as the author of a store outside holdfast would write them.
 
-The server keeps the lines of the memory store. A request is one line of text: a verb, and its
-pickled arguments; so is a reply. Waiters are not woken: they ask. ``TOY_FAULT`` names a mistake.
+The server keeps the lines of the memory store. A request is one line of text: a verb, the login,
+and the pickled arguments; a reply is one pickled line. Waiters are not woken: they ask.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from holdfast.core.model import (
     Renewal,
     Waiting,
 )
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import ConfigError, StoreUnavailable
 from holdfast.stores.memory.line import Lines
 from holdfast.url import BUILTIN, StoreURL
 
@@ -44,7 +44,19 @@ FAULTS = (
     "a release without a reply counts as done",
     "a fence is given twice",
     "a silent server is waited for",
+    "Ctrl-C is taken for a lost reply",
+    "a try looks at each claim of its line",
+    "a break needs a right that no page names",
+    "a missing right is taken for a server that is away",
+    "a refused login is shown",
+    "a restart forgets all holds",
 )
+PASSWORD = "hush-hush"
+#: The verbs of each user; the user without a name has all rights and no password.
+RIGHTS = {
+    "app": ("join", "keep", "leave", "break_", "join_free", "inspect", "resize"),
+    "looker": ("inspect",),
+}
 
 
 class Server(socketserver.ThreadingTCPServer):
@@ -52,12 +64,30 @@ class Server(socketserver.ThreadingTCPServer):
 
     daemon_threads = allow_reuse_address = True
 
-    def __init__(self, fault: str = "") -> None:
-        super().__init__(("127.0.0.1", 0), _Talk)
+    def __init__(self, fault: str = "", port: int = 0, lines: Lines | None = None) -> None:
+        super().__init__(("127.0.0.1", port), _Talk)
         self.fault = fault
-        self.lines, self.lock = Lines(), threading.Lock()
+        self.lines, self.lock = lines or Lines(), threading.Lock()
         self.port: int = self.server_address[1]
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+
+    def refusal(self, verb: str, login: str) -> ConfigError | None:
+        """The error for a login that may not use this verb, or None."""
+        user, _, password = login.partition(":")
+        may = RIGHTS.get(user, ())
+        if not user or (password == PASSWORD and verb in may and not self.odd(verb)):
+            return None
+        said = "no right to " + verb if password == PASSWORD else "a wrong password"
+        return ConfigError(f"{said}: {login if self.fault == FAULTS[9] else user}")
+
+    def odd(self, verb: str) -> bool:
+        return self.fault == FAULTS[7] and verb == "break_"
+
+    def restart(self) -> Server:
+        """End it, and return its successor at the same port, with the lines."""
+        self.shutdown()
+        self.server_close()
+        return Server(self.fault, self.port, None if self.fault == FAULTS[10] else self.lines)
 
     def answer(self, verb: str, args: tuple[Any, ...]) -> Any:
         """Carry out a verb."""
@@ -90,8 +120,9 @@ class _Talk(socketserver.StreamRequestHandler):
         server: Any = self.server
         with contextlib.suppress(OSError):
             for line in self.rfile:
-                verb, _, args = line.partition(b" ")
-                reply = server.answer(verb.decode(), pickle.loads(base64.b64decode(args)))
+                verb, login, args = line.decode().split(" ")
+                reply = server.refusal(verb, login)
+                reply = reply or server.answer(verb, pickle.loads(base64.b64decode(args)))
                 self.wfile.write(base64.b64encode(pickle.dumps(reply)) + b"\n")
 
 
@@ -106,11 +137,17 @@ class ToyStore:
     def __init__(self, url: StoreURL) -> None:
         host, _, port = url.host.partition(":")
         self.address, self.label = (host, int(port)), f"toy://{url.host}"
+        self.login = url.secret
+        self.lost = (OSError, EOFError, *((KeyboardInterrupt,) if self.fault == FAULTS[5] else ()))
 
     async def ask(self, within: float, verb: str, *args: Any) -> Any:
         raise NotImplementedError
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
+        if self.fault == FAULTS[6] and not wait:
+            for line in await self.inspect(claim.spec.name, within, True):
+                for _ in line.claims:
+                    await self.inspect(claim.spec.name, within, True)
         return await self.ask(within, "join", claim, wait)
 
     async def renew(self, renewals: Sequence[Renewal], within: float) -> Any:
@@ -140,7 +177,7 @@ class ToyStore:
         return [await self.leave(leave, within) for leave in leaves]
 
     async def wait(self, claim: Claim, waiting: Waiting, seconds: float) -> Granted | None:
-        await self.sleep(min(seconds, 0.05))
+        await self.sleep(min(seconds, 0.1))
         return None
 
     async def sleep(self, seconds: float) -> None:
@@ -165,7 +202,13 @@ class ToyStore:
         pass
 
     def request(self, verb: str, args: tuple[Any, ...]) -> bytes:
-        return f"{verb} {base64.b64encode(pickle.dumps(args)).decode()}\n".encode()
+        return f"{verb} {self.login} {base64.b64encode(pickle.dumps(args)).decode()}\n".encode()
+
+    def read(self, line: bytes) -> Any:
+        answer = pickle.loads(base64.b64decode(line))
+        if not isinstance(answer, ConfigError):
+            return answer
+        raise StoreUnavailable(str(answer)) if self.fault == FAULTS[8] else answer
 
     def limit(self, within: float) -> float:
         return 5.0 if self.fault == FAULTS[4] else within
@@ -180,8 +223,8 @@ class Blocking(ToyStore):
                 one.settimeout(self.limit(within))
                 one.sendall(self.request(verb, args))
                 line = one.makefile("rb").readline()
-            return pickle.loads(base64.b64decode(line))
-        except (OSError, EOFError) as wrong:
+            return self.read(line)
+        except self.lost as wrong:
             raise StoreUnavailable(f"{self.label} did not answer: {wrong}") from wrong
 
     async def sleep(self, seconds: float) -> None:
@@ -192,19 +235,26 @@ class Aio(ToyStore):
     """For one event loop."""
 
     async def ask(self, within: float, verb: str, *args: Any) -> Any:
-        writer = None
+        # In a separate task, because a time-out of asyncio cancels the task in which it was set,
+        # and a part of holdfast's requests belongs to no task.
+        asking = asyncio.ensure_future(self.asked(self.request(verb, args)))
         try:
-            async with asyncio.timeout(self.limit(within)):
-                reader, writer = await asyncio.open_connection(*self.address, limit=1 << 24)
-                writer.write(self.request(verb, args))
-                line = await reader.readline()
-            return pickle.loads(base64.b64decode(line))
-        except (OSError, EOFError, TimeoutError) as wrong:
+            if not (await asyncio.wait([asking], timeout=self.limit(within)))[0]:
+                raise StoreUnavailable(f"{self.label} is silent")
+            return self.read(asking.result())
+        except self.lost as wrong:
             raise StoreUnavailable(f"{self.label} did not answer: {wrong!r}") from wrong
         finally:
-            if writer is not None:
-                with contextlib.suppress(RuntimeError):  # the loop has ended
-                    writer.close()
+            asking.cancel()
+
+    async def asked(self, request: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection(*self.address, limit=1 << 24)
+        try:
+            writer.write(request)
+            return await reader.readline()
+        finally:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                writer.close()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -16,6 +16,7 @@ from holdfast.core.ports import Store
 from holdfast.runtime.blocking import run_sync
 from holdfast.stores.mysql.blocking.port import ThreadPort
 from holdfast.stores.mysql.schema import QUEUE_VERSION, REFRESH_VERSION, VERSION
+from holdfast.testing.faces import FACES, Face
 from holdfast.testing.faults import HOLD_END, MYSQL, Proxy
 from holdfast.url import find
 from tests.servers.mariadb_server import DATABASE, PASSWORD, USER, MariadbServer
@@ -181,6 +182,17 @@ def counting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counting]:
             return found
 
         yield Counting(one, since, rate=10.0)
+
+
+def by_both(url: str, name: str = "x", timeout: float = 60) -> None:
+    """Acquire a lock by both faces."""
+    for face in FACES.values():
+
+        async def main(face: Face = face) -> None:
+            async with face.client(url) as client, client.lock(name, timeout=timeout):
+                pass
+
+        face.run(main, 90)
 
 
 class Direct:

@@ -11,7 +11,7 @@ import pytest
 from holdfast import ConfigError
 from holdfast.testing.faces import FACES, Face
 from tests.servers.mariadb_server import MariadbServer
-from tests.stores.sql.rights import by_both
+from tests.stores.mysql.conftest import by_both
 
 
 @contextmanager

@@ -81,32 +81,6 @@ async def renewed(ctx: Context, passed: token.Passed) -> None:
     await across.renew(ctx, passed, 30.0, ctx.now() + 30.0)
 
 
-def test_a_waiter_during_a_restart_is_granted_when_the_holder_leaves(
-    new_redis: NewRedis, new_client: MakeClient
-) -> None:
-    server = new_redis()
-    address = url(server, f"grace={LONG_S}")
-    client, other = new_client(address), new_client(address)
-    hold = client.lock("x").acquire()
-    got: list[int] = []
-
-    def wait() -> None:
-        with other.lock("x", timeout=20) as served:
-            got.append(served.fence)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    eventually(lambda: client.inspect("x", exact=True)[0].waiters)
-    server.restart(data=False)
-    looks = new_client(address)  # without a connection to the server that there was
-    eventually(lambda: [line for line in looks.inspect("x", exact=True) if line.waiters])
-    hold.check()
-    assert not got
-    assert hold.release()
-    thread.join(10)
-    assert got[0] > hold.fence
-
-
 def test_a_waiter_outlasts_a_window_that_is_longer_than_a_silence_may_be(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:

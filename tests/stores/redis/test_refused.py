@@ -1,4 +1,4 @@
-"""A server that refuses, is silent, needs another password, or is no Redis: a clear error, soon."""
+"""A server that refuses, is silent, needs TLS, or is no Redis: a clear error, soon."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from holdfast.runtime.blocking import boottime
 from holdfast.stores.redis.keys import keys_of
 from holdfast.testing import lag
 from holdfast.testing.faces import Face
-from holdfast.testing.faults import Proxy
 from tests.servers.fixtures import NewRedis
 from tests.servers.process import free_port
 from tests.servers.redis_server import RedisServer, old_program, program
@@ -102,46 +101,6 @@ def test_a_server_that_accepts_no_connection_is_an_error_in_time(
     text = error_of(face, url)
     assert f"{url}/0" in text
     assert words in text
-
-
-@pytest.mark.parametrize("warm", [True, False], ids=["warm", "cold"])
-@pytest.mark.parametrize("how", ["blackhole", "hold", "refuse"])
-def test_a_server_that_goes_away_is_an_error_until_it_is_back(
-    face: Face, how: str, warm: bool, proxied: str, proxy: Proxy, own_name: str
-) -> None:
-    async def main() -> None:
-        async with face.client(proxied) as client:
-            if warm:
-                async with client.lock(own_name):
-                    pass
-            getattr(proxy, how)()
-            await unavailable(client, own_name)
-            proxy.heal()
-            async with client.lock(own_name, timeout=10):
-                pass
-
-    face.run(main, LONG_S)
-
-
-@pytest.mark.parametrize("protocol", [3, 2])
-def test_a_login_that_is_wrong_is_refused_without_its_password(
-    face: Face, protocol: int, new_redis: NewRedis, redis_url: str
-) -> None:
-    server = new_redis(password="sesame")
-    for login, words in (
-        ("", "it requires a password"),
-        (f":{CANARY}@", "user name or password is wrong"),
-        (f"ann:{CANARY}@", "user name or password is wrong"),
-    ):
-        text = refusal(face, f"redis://{login}127.0.0.1:{server.port}?protocol={protocol}")
-        assert words in text
-        assert CANARY not in text
-    # And a password that the server doesn't want
-    text = refusal(face, redis_url.replace("redis://", f"redis://:{CANARY}@") + "?protocol=2")
-    assert "it has no password" in text
-    assert CANARY not in text
-    with Client(server.url) as client, client.lock("x"):
-        pass
 
 
 async def passed_on(face: Face, client: Any) -> float:

@@ -14,7 +14,6 @@ from holdfast import AsyncClient, Client, ConfigError, HoldfastError, NotHeld
 from holdfast.stores.redis.aio import port
 from holdfast.stores.redis.blocking import ear
 from holdfast.stores.redis.keys import keys_of
-from holdfast.testing.faces import Face
 from holdfast.testing.faults import RESET_REPLY, RESP, Proxy
 from tests.servers.fixtures import NewRedis
 from tests.servers.process import SOON_S, until
@@ -240,17 +239,6 @@ def test_the_rights_of_the_page_suffice_and_none_is_unused(
     if server.version < (7, 0):  # it doesn't count them apart
         called |= {word for word in commands() if word.partition("|")[0] in called}
     assert commands() - called == set()
-
-
-def test_a_missing_right_is_an_error_that_names_it(new_redis: NewRedis, face: Face) -> None:
-    server = new_redis(users=(without("+hset"),))
-
-    async def main() -> None:
-        async with face.client(url(server)) as locks:
-            with pytest.raises(ConfigError, match=r"\+hset|names each that is missing"):
-                await locks.lock("x").acquire(timeout=2)
-
-    face.run(main, 60)
 
 
 @pytest.mark.parametrize("gone", ["&holdfast:*", "+publish", "+subscribe"])

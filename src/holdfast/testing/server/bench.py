@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...aio import AsyncClient
@@ -41,6 +41,17 @@ class Bench:
     secret: str = ""
     #: Seconds after which a claim that nothing renews is gone: the ttl, or the session.
     gone_s: float = TTL_S + 2.0
+    #: The requests of each verb of `products`; the growth of the others is checked, too.
+    requests: Mapping[str, int] = field(default_factory=dict)
+    #: Verbs that send a request for each claim of a line.
+    grows: Collection[str] = ()
+    #: Like ``url``, for a user that has only the rights that the store's page names.
+    least: Callable[[str, int], str] | None = None
+    #: URLs that the server refuses (a wrong password, a missing right, an unknown certificate),
+    #: each with a pattern of the error.
+    refused: Mapping[str, str] = field(default_factory=dict)
+    #: Ends the server and starts it again.
+    restart: Callable[[], object] | None = None
 
 
 class Floor:
@@ -52,12 +63,14 @@ class Floor:
         self.fences = [0]
 
     @contextlib.asynccontextmanager
-    async def clients(self) -> AsyncGenerator[tuple[AsyncClient, AsyncClient]]:
+    async def clients(
+        self, url: Callable[[str, int], str] | None = None, proxy: Proxy | None = None
+    ) -> AsyncGenerator[tuple[AsyncClient, AsyncClient]]:
         """The client behind the proxy, and the direct one; both have sent some verbs already."""
-        bench = self.bench
+        bench, url = self.bench, url or self.bench.url
         async with (
-            self.face.client(bench.url("127.0.0.1", self.proxy.port)) as ours,
-            self.face.client(bench.url(bench.host, bench.port)) as other,
+            self.face.client(url("127.0.0.1", (proxy or self.proxy).port)) as ours,
+            self.face.client(url(bench.host, bench.port)) as other,
         ):
             for client in (ours, other):
                 hold: Any = await client.lock(f"{self.name}:first", ttl=TTL_S).acquire(timeout=20)
@@ -69,6 +82,13 @@ class Floor:
         """Return the claims in the line of this name."""
         found = await client.inspect(name, exact=True)
         return found[0].claims if found else ()
+
+    async def waits(self, client: AsyncClient, name: str, number: int = 1) -> None:
+        """Wait until this number of claims wait in the line of this name."""
+        end = now() + 20.0
+        while sum(not one.held for one in await self.claims(client, name)) < number:
+            assert now() < end, f"not {number} wait for {name!r}"
+            await self.face.sleep(0.02)
 
     async def is_free(self, client: AsyncClient, name: str, within: float) -> None:
         """Check that the name is granted within this time, by a fence that is greater than all

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Collection
 from typing import NamedTuple
 
+from ...runtime.blocking import run_sync
 from ..faces import FACES
 from ..faults import Proxy
 from . import matrix
 from .bench import Bench, Floor
-from .operations import OPERATIONS
+from .operations import OPERATIONS, a_restart_grants_nothing_twice
 
 #: Maximum seconds of a run.
 LIMIT_S = 120.0
@@ -29,6 +31,12 @@ class Run(NamedTuple):
     def __str__(self) -> str:
         return f"{self.face}-{self.name}"
 
+    @property
+    def in_main(self) -> bool:
+        """True if ``on`` needs the main thread: for a signal, or for the start of a server."""
+        interrupted = self.trouble is not None and self.trouble.end == "interrupted"
+        return interrupted or self.text is a_restart_grants_nothing_twice
+
     def on(self, bench: Bench) -> None:
         """Check it on this server; ``AssertionError`` if it isn't true there."""
         face = FACES[self.face]
@@ -38,7 +46,12 @@ class Run(NamedTuple):
             async def main() -> None:
                 await self.text(floor)
 
-            face.run(main, LIMIT_S)
+            if not self.in_main:
+                face.run(main, LIMIT_S)
+            elif self.face == "aio":
+                asyncio.run(main())
+            else:
+                run_sync(main())
 
 
 def runs(verbs: Collection[str] = VERBS) -> list[Run]:
@@ -59,8 +72,8 @@ def _rows(face: str, verbs: Collection[str]) -> list[matrix.Trouble]:
         for fault in matrix.FAULTS
         for again in matrix.AGAIN
         for end in matrix.ENDS
-        # A thread can't be cancelled; a release and a renewal take no time-out, and
-        # a waiter with little time asks no question.
-        if not (end == "cancelled" and face == "sync")
+        # A thread can't be cancelled, and Ctrl-C cancels a task; a release and a renewal take no
+        # time-out, and a waiter with little time asks no question.
+        if face != {"cancelled": "sync", "interrupted": "aio"}.get(end)
         and not (end == "brief" and verb in ("leave", "keep", "leave_all", "stand"))
     ]

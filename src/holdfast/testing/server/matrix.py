@@ -1,7 +1,7 @@
 """The fault matrix: every verb, its request or its reply, every fault, every end of the caller.
 
 A run arms one fault for one verb, and perhaps a second fault for the next message of any kind. It
-lets the caller wait, give up or be cancelled. After that, the answer that the caller
+lets the caller wait, give up, be cancelled, or get Ctrl-C. After that, the answer that the caller
 got must be true of the store, and nothing may be left behind.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -39,7 +41,10 @@ FAULTS: dict[str, Fault] = {
 #: The second fault of a run; None: there is only one.
 AGAIN: dict[str, Fault | None] = {"": None, "then a cut": RESET_REPLY, "then a loss": DROP_REPLY}
 #: The end of the caller, and the seconds that it waits.
-ENDS = {"patient": 20.0, "brief": 0.4, "cancelled": 20.0}
+ENDS = {"patient": 20.0, "brief": 0.4, "cancelled": 20.0, "interrupted": 20.0}
+#: The lease of the holds under test, which outlasts the checks: what a caller abandoned must be
+#: withdrawn, not only expire.
+LEASE_S = 30.0
 #: Maximum seconds until a caller has returned, beyond the time that it waits.
 MORE_S = 8.0
 #: Seconds until a fault has met its message, or the verb isn't sent.
@@ -79,15 +84,16 @@ async def play(trouble: Trouble, at: Floor) -> None:
             at.noted(holder)
         held = await _held(trouble, ours, names)
         outcome = await _struck(trouble, at, _act(trouble, ours, names, held), holder)
-        await _judged(trouble, at, other, names, held, outcome)
+        await _judged(trouble, at, (ours, other), names, held, outcome)
 
 
 async def _held(trouble: Trouble, ours: AsyncClient, names: list[str]) -> Any:
     """Return the hold that the verb is about, if it is about one."""
     if trouble.verb == "leave_all":
-        return await ours.all(*(ours.lock(name, ttl=TTL_S) for name in names)).acquire(timeout=20)
+        return await ours.all(*(ours.lock(name, ttl=LEASE_S) for name in names)).acquire(timeout=20)
     if trouble.verb in ("leave", "keep"):
-        return await ours.lock(names[0], ttl=TTL_S, auto_renew=False).acquire(timeout=20)
+        ttl = LEASE_S if ours.capabilities.own_expiry else TTL_S
+        return await ours.lock(names[0], ttl=ttl, auto_renew=False).acquire(timeout=20)
     return None
 
 
@@ -97,42 +103,68 @@ def _act(trouble: Trouble, ours: AsyncClient, names: list[str], held: Any) -> Ac
         act: Act = held.extend if trouble.verb == "keep" else held.release
         return act
     if trouble.verb == "join_free":
-        return lambda: ours.all(*(ours.lock(name, ttl=TTL_S) for name in names)).acquire(
+        return lambda: ours.all(*(ours.lock(name, ttl=LEASE_S) for name in names)).acquire(
             timeout=ENDS[trouble.end]
         )
-    return lambda: ours.lock(names[0], ttl=TTL_S).acquire(timeout=ENDS[trouble.end])
+    return lambda: ours.lock(names[0], ttl=LEASE_S).acquire(timeout=ENDS[trouble.end])
 
 
 async def _struck(trouble: Trouble, at: Floor, act: Act, holder: Any) -> Any:
     """Make the call under the fault; return its answer or its exception."""
     armed = [at.proxy.arm(at.bench.verbs[trouble.verb], FAULTS[trouble.fault])]
-    begun = now()
+    again, begun = AGAIN[trouble.again], now()
 
-    async def main() -> Any:
-        return await act()
+    async def call() -> Any:
+        try:
+            return await act()
+        except (StoreUnavailable, LockLost, NotHeld) as failure:
+            return failure
 
-    actor = at.face.start(main)
-    met = await at.face.outside(lambda: _met(armed[0]))
-    again = AGAIN[trouble.again]
-    if again is not None:
-        armed.append(at.proxy.arm(lambda _: True, again))
-    if trouble.end == "cancelled":
-        actor.cancel()
-    if holder is not None:
-        await holder.release()
-    try:
-        outcome = await actor.result(ENDS[trouble.end] + MORE_S + lag.since(begun))
-    except (StoreUnavailable, LockLost, NotHeld) as failure:
-        outcome = failure
-    except asyncio.CancelledError as failure:
-        if trouble.end != "cancelled":
-            raise
-        outcome = failure
+    async def meanwhile() -> bool:
+        met = await at.face.outside(lambda: _met(armed[0]))
+        if again is not None:
+            armed.append(at.proxy.arm(lambda _: True, again))
+        if trouble.end == "cancelled":
+            actor.cancel()
+        if trouble.end == "interrupted":
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        if holder is not None:
+            await holder.release()
+        return met
+
+    limit = ENDS[trouble.end] + MORE_S
+    if trouble.end == "interrupted":
+        actor = at.face.start(meanwhile)
+        outcome = await _interrupted(call, actor)
+        assert now() - begun < MET_S + MORE_S + lag.since(begun), "Ctrl-C came late"
+        met = await actor.result(limit)
+    else:
+        actor = at.face.start(call)
+        met = await meanwhile()
+        try:
+            outcome = await actor.result(limit + lag.since(begun))
+        except asyncio.CancelledError as failure:
+            if trouble.end != "cancelled":
+                raise
+            outcome = failure
     assert met or trouble.verb == "stand", f"no request of {trouble.verb} was met by the fault"
     for one in armed:
         one.let_go()
         one.disarm()
     return outcome
+
+
+async def _interrupted(call: Act, sender: Any) -> Any:
+    """Make the call in this thread, to which the sender sends Ctrl-C; return its outcome."""
+    outcome, former = None, signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        outcome = await call()
+        await sender.result(MET_S + MORE_S)  # the signal comes before this returns
+    except KeyboardInterrupt as failure:
+        return failure if outcome is None else outcome
+    finally:
+        signal.signal(signal.SIGINT, former)
+    raise PromiseBroken(f"Ctrl-C raised nothing; the caller got {outcome!r}")
 
 
 def _met(armed: Any) -> bool:
@@ -144,9 +176,15 @@ def _met(armed: Any) -> bool:
 
 
 async def _judged(
-    trouble: Trouble, at: Floor, other: AsyncClient, names: list[str], held: Any, outcome: Any
+    trouble: Trouble,
+    at: Floor,
+    clients: tuple[AsyncClient, AsyncClient],
+    names: list[str],
+    held: Any,
+    outcome: Any,
 ) -> None:
     """Check that the outcome is true of the store, and that every name becomes free."""
+    ours, other = clients
     acquired = held is None and not isinstance(outcome, BaseException)
     hold: Any = held if trouble.verb == "keep" else outcome if acquired else None
     if hold is not None:
@@ -173,3 +211,4 @@ async def _judged(
             raise PromiseBroken(f"after {trouble}, claims are left behind: {left}")
     for name in names:
         await at.is_free(other, name, at.bench.gone_s + 5.0)
+        await at.is_free(ours, name, at.bench.gone_s + 5.0)  # and the caller's client works

@@ -1,12 +1,9 @@
-"""Faults of a queue on Redis (lost replies, dead servers), and the cost of its verbs."""
+"""Faults of a queue on Redis (lost replies, dead servers), its rights and its depth."""
 
 from __future__ import annotations
 
 import itertools
 import time
-from typing import Any
-
-import pytest
 
 from holdfast import Client
 from holdfast.stores.redis.keys import PREFIX
@@ -16,9 +13,8 @@ from tests.servers.fixtures import NewRedis
 from tests.stores.lost import RESETS
 from tests.stores.queue_lost import *  # noqa: F403
 from tests.stores.redis.added import added
-from tests.stores.redis.conftest import Counted, MakeClient, eventually
+from tests.stores.redis.conftest import MakeClient, eventually
 from tests.stores.redis.test_rights import PASSWORD, USER, rights
-from tests.stores.redis.test_trips import cost
 from tests.torture.scale import times
 
 TRIES = times(100, 3)
@@ -107,28 +103,6 @@ def test_a_queue_that_is_empty_leaves_only_keys_that_end(
         lasting = [key for key in left if b"@g:" in key]
         assert [admin.ttl(key) for key in lasting] == [-1]
         assert queue.take(timeout=0) is None
-
-
-@pytest.mark.parametrize("protocol", [3, 2])
-def test_each_verb_costs_one_round_trip(
-    protocol: int, counter: Counted, new_client: MakeClient, own_name: str
-) -> None:
-    url = f"redis://127.0.0.1:{counter.port}?protocol={protocol}"
-    queue = new_client(url).queue(own_name)
-    queue.put("warm")
-    (warm,) = queue.take_many(1, timeout=0)
-    assert warm.ack()
-    jobs: list[Any] = []
-    assert cost(counter, lambda: queue.put_many(range(500))) == 1
-    assert cost(counter, lambda: queue.put_many(range(500), group="g")) == 1
-    assert cost(counter, lambda: jobs.extend(queue.take_many(300, timeout=5))) == 1
-    assert cost(counter, lambda: queue.ack_many(jobs)) == 1
-    assert cost(counter, lambda: jobs.append(queue.take(timeout=0))) == 1
-    assert cost(counter, jobs[-1].ack) == 1
-    loop = iter(queue.consume(timeout=5))
-    assert cost(counter, lambda: next(loop)) == 1
-    # An ack and the next take are one request
-    assert cost(counter, lambda: [next(loop) for _ in range(20)]) == 20
 
 
 def test_the_rights_that_the_page_names_suffice_and_none_is_too_much(

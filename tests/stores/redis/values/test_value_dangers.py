@@ -1,11 +1,10 @@
-"""Refresh guards on Redis: lost replies, dead servers, the cost of the verbs, their rights."""
+"""Refresh guards on Redis: lost replies, dead servers, the rights."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,7 +26,6 @@ from tests.stores.redis.added import added
 from tests.stores.redis.aio.test_faults import Liar
 from tests.stores.redis.conftest import Counted, MakeClient, eventually
 from tests.stores.redis.test_rights import PASSWORD, USER, rights
-from tests.stores.redis.test_trips import cost
 from tests.stores.refresh_lost import *  # noqa: F403
 from tests.torture.scale import times
 
@@ -224,28 +222,6 @@ def test_nothing_is_left_but_what_ends(new_redis: NewRedis, new_client: MakeClie
         assert not [key for key in made if admin.pttl(key) == -1]
         assert len([key for key in made if b"%" in key]) == 1
         eventually(lambda: not [one for one in admin.keys("holdfast:*=*") if admin.exists(one)])
-
-
-@pytest.mark.parametrize("protocol", [3, 2])
-def test_what_it_costs(
-    protocol: int, counter: Counted, new_client: MakeClient, own_name: str
-) -> None:
-    """A hit is two plain commands; a miss is two scripts more; each other verb is one script."""
-    client = new_client(f"redis://127.0.0.1:{counter.port}?protocol={protocol}")
-    guard = client.guard(own_name, ttl=600, stale=600)
-    guard.get(Source())
-    read = 2
-
-    def many(count: int) -> Callable[[], object]:
-        return lambda: guard.get_many([str(n) for n in range(count)], int)
-
-    assert cost(counter, lambda: guard.get(Source())) == read
-    assert cost(counter, lambda: guard.get(Source(), key="other")) == read + 2
-    assert cost(counter, lambda: guard.get(Source(), key="other")) == read
-    assert cost(counter, many(50)) == 50 * read + 50 * (read + 2)
-    assert cost(counter, many(50)) == 50 * read
-    assert cost(counter, lambda: guard.invalidate("other")) == 1
-    assert cost(counter, guard.inspect) == 1
 
 
 @pytest.mark.parametrize("protocol", [3, 2])
