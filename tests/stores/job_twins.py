@@ -40,6 +40,7 @@ GROUPS = ("", "", "a", "b", "bank:4001\n")
 #: An interval of 0 from the take is left out: a job would be due again at the very moment at which
 #: the same request settles another one.
 PACES = ((0.0, Start.ACK), (0.500419, Start.ACK), (0.500419, Start.TAKE), (2.000419, Start.ACK))
+RATES = (math.inf, math.inf, math.inf, 1.937, 37.31)
 TTLS = (0.400137, 2.000271, 2.000271, 5.000183)
 #: How often each verb is sent.
 CHANCES = {"put": 6, "again": 1, "take": 7, "retake": 1, "settle": 5, "extend": 2, "back": 1}
@@ -76,8 +77,8 @@ class JobTwins:
         self.name = f"q{self.dice.getrandbits(64):x}"
         self.queue = Queue()
         self.now = self.start
-        rates = (math.inf, math.inf, 1.937, 37.31)
-        self.paces = [Pace(*pace, self.dice.choice(rates)) for pace in self.dice.sample(PACES, 2)]
+        some = self.dice.sample(PACES, 1 if calm else 2)
+        self.paces = [Pace(*pace, self.dice.choice(RATES)) for pace in some]
         self.lanes: Counter[str] = Counter()
         self.puts: list[Put] = []
         self.takes: list[Take] = []
@@ -156,9 +157,11 @@ class JobTwins:
     def wish(self) -> Take:
         """Return a take that nothing repeats or undoes later."""
         dice = self.dice
-        patience = Patience(dice.choice((1, 2, 10)), dice.random() < 0.5)
-        what = 1, dice.choice(TTLS), "somebody", dice.choice(self.paces), patience
-        return Take(self.name, self.new_id(), *what)
+        ttl, attempts = (
+            (2.000271, 10) if self.calm else (dice.choice(TTLS), dice.choice((1, 2, 10)))
+        )
+        what = "somebody", dice.choice(self.paces), Patience(attempts, dice.random() < 0.5)
+        return Take(self.name, self.new_id(), 1, ttl, *what)
 
     def new_take(self) -> Take:
         self.takes.append(self.wish())

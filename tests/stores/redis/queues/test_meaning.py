@@ -46,7 +46,7 @@ class RedisTwins(JobTwins):
             super().step()
             return
         # Sometimes all leases expire
-        self.now += 5.1 if self.dice.random() < 0.02 else self.dice.randrange(1, 60) / 1000
+        self.now += 2.1 if self.dice.random() < 0.02 else self.dice.randrange(1, 60) / 1000
         acts = {self.put: 5, self.take: 2} if len(self.loans) <= 2 else {}
         if self.loans:
             acts |= {self.go_on: 6, self.settle: 1, self.extend: 1}
