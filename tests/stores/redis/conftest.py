@@ -72,6 +72,13 @@ def proxy(shared_redis: RedisServer) -> Iterator[Proxy]:
         yield one
 
 
+@pytest.fixture
+def counter(shared_redis: RedisServer) -> Iterator[Counted]:
+    """A proxy that counts the requests to the shared server."""
+    with Counted(shared_redis.host, shared_redis.port, RESP) as one:
+        yield one
+
+
 @pytest.fixture(params=["resp3", "resp2"])
 def proxied(request: pytest.FixtureRequest, proxy: Proxy) -> str:
     """The URL of the server behind the proxy, with either protocol."""

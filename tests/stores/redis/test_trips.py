@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from holdfast import Client
-from holdfast.testing.faults import RESP
-from tests.servers.redis_server import RedisServer
 from tests.stores.redis.conftest import Counted, MakeClient, eventually
-
-
-@pytest.fixture
-def counter(shared_redis: RedisServer) -> Iterator[Counted]:
-    with Counted(shared_redis.host, shared_redis.port, RESP) as one:
-        yield one
 
 
 def cost(counter: Counted, work: Callable[[], object]) -> int:
