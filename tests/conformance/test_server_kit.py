@@ -22,7 +22,7 @@ from tests.servers.mariadb_server import PASSWORD, USER
 from tests.stores.zookeeper.frames import CREATE, DELETE, ZOOKEEPER, of_kind
 from tests.torture.scale import times
 
-VERBS = ("join", "leave", "keep", "stand", "join_free", "leave_all")
+VERBS = ("join", "leave", "renew", "turn", "join_free", "leave_all")
 RUNS = server.runs()
 #: The requests of each verb, of which most send one; a guard on Redis reads by two commands.
 ONCE = dict.fromkeys(
@@ -70,7 +70,7 @@ def redis(request: pytest.FixtureRequest) -> Bench:
 
 def postgresql(request: pytest.FixtureRequest) -> Bench:
     one = request.getfixturevalue("shared_postgres")
-    said = {"keep": "renew"}
+    said = {"turn": "stand"}
     return Bench(
         lambda host, port: (
             f"postgresql://postgres:hush-hush@{host}:{port}/postgres?sslmode=disable"
@@ -85,7 +85,7 @@ def postgresql(request: pytest.FixtureRequest) -> Bench:
 
 def mysql(request: pytest.FixtureRequest) -> Bench:
     one = request.getfixturevalue("shared_mariadb")
-    said = {"keep": "stand"}
+    said = {"renew": "stand", "turn": "stand"}
     return Bench(
         lambda _, port: one.url_for(USER, PASSWORD, port),
         one.host,
@@ -177,8 +177,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         toy.install(fault)
         made.append(toy.Server(fault))
         port = made[-1].port
-        verbs = {verb: f"{verb} ".encode() for verb in ("join", "leave", "join_free")}
-        verbs["keep"] = b"renew "
+        verbs = {verb: f"{verb} ".encode() for verb in ("join", "leave", "renew", "join_free")}
 
         def restart() -> None:
             made.append(made[-1].restart())

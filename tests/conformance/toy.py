@@ -52,11 +52,10 @@ FAULTS = (
     "a restart forgets all holds",
 )
 PASSWORD = "hush-hush"
+#: The verbs of a worker.
+WORK = "join", "renew", "turn", "change", "leave", "break_", "join_free", "inspect", "resize"
 #: The verbs of each user; the user without a name has all rights and no password.
-RIGHTS = {
-    "app": ("join", "keep", "leave", "break_", "join_free", "inspect", "resize"),
-    "looker": ("inspect",),
-}
+RIGHTS = {"app": WORK, "looker": ("inspect",)}
 
 
 class Server(socketserver.ThreadingTCPServer):

@@ -39,9 +39,9 @@ class Words(NamedTuple):
     join: bytes
     leave: bytes
     #: One renewal.
-    keep: bytes
+    renew: bytes
     #: The request by which a waiter asks for its state.
-    stand: bytes
+    turn: bytes
     #: All requests of a waiter.
     asks: tuple[bytes, ...]
     #: The two verbs for several names.
@@ -109,7 +109,7 @@ def test_a_renewal_that_is_cut_off_costs_no_hold(
 ) -> None:
     hold = by_proxy.lock(own_name, ttl=6).acquire()
     for _ in words.times(5):
-        armed = proxy.arm(words.keep, fault)
+        armed = proxy.arm(words.renew, fault)
         with contextlib.suppress(StoreUnavailable):
             hold.extend()
         armed.wait()
@@ -149,7 +149,7 @@ def test_a_waiter_that_is_cut_off_keeps_its_place(
             until(lambda: len(waiting(name)) == len(threads), "it waits")  # noqa: B023
         # When the next request of the first waiter is cut off, and it has asked again
         armed.wait()
-        again = proxy.arm(words.stand, delay_reply(0.0))
+        again = proxy.arm(words.turn, delay_reply(0.0))
         again.wait()
         before = waiting(name)
         holder.release()

@@ -10,7 +10,7 @@ a store describes one server as a :class:`Bench`::
             url=lambda host, port: f"mystore://user:secret@{host}:{port}/tests",
             host="127.0.0.1",
             port=server.port,
-            verbs={"join": b"JOIN", "leave": b"LEAVE", "keep": b"KEEP"},
+            verbs={"join": b"JOIN", "leave": b"LEAVE", "renew": b"RENEW"},
             secret="secret",
         )
 

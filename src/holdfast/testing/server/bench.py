@@ -31,7 +31,7 @@ class Bench:
     host: str
     port: int
     #: For each verb, bytes that its requests contain and other requests don't, or a function of
-    #: the bytes. ``join`` enters a line, ``leave`` releases, ``keep`` renews a hold, ``stand`` is
+    #: the bytes. ``join`` enters a line, ``leave`` releases, ``renew`` renews a hold, ``turn`` is
     #: the question of a waiter; ``join_free`` and ``leave_all`` are for several names. A verb that
     #: isn't here is not tested.
     verbs: Mapping[str, Match]

@@ -16,7 +16,7 @@ from .operations import OPERATIONS, a_restart_grants_nothing_twice
 
 #: Maximum seconds of a run.
 LIMIT_S = 120.0
-VERBS = ("join", "leave", "keep", "stand", "join_free", "leave_all")
+VERBS = ("join", "leave", "renew", "turn", "join_free", "leave_all")
 
 
 class Run(NamedTuple):
@@ -75,5 +75,5 @@ def _rows(face: str, verbs: Collection[str]) -> list[matrix.Trouble]:
         # A thread can't be cancelled, and Ctrl-C cancels a task; a release and a renewal take no
         # time-out, and a waiter with little time asks no question.
         if face != {"cancelled": "sync", "interrupted": "aio"}.get(end)
-        and not (end == "brief" and verb in ("leave", "keep", "leave_all", "stand"))
+        and not (end == "brief" and verb in ("leave", "renew", "leave_all", "turn"))
     ]

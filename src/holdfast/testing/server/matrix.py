@@ -79,7 +79,7 @@ async def play(trouble: Trouble, at: Floor) -> None:
             names = [f"{at.name}:a", f"{at.name}:b"]
         for name in names:  # a store can need other requests for a name that was never used
             await at.is_free(other, name, 20.0)
-        if trouble.verb == "stand":
+        if trouble.verb == "turn":
             holder = await other.lock(at.name, ttl=20).acquire()
             at.noted(holder)
         held = await _held(trouble, ours, names)
@@ -91,7 +91,7 @@ async def _held(trouble: Trouble, ours: AsyncClient, names: list[str]) -> Any:
     """Return the hold that the verb is about, if it is about one."""
     if trouble.verb == "leave_all":
         return await ours.all(*(ours.lock(name, ttl=LEASE_S) for name in names)).acquire(timeout=20)
-    if trouble.verb in ("leave", "keep"):
+    if trouble.verb in ("leave", "renew"):
         ttl = LEASE_S if ours.capabilities.own_expiry else TTL_S
         return await ours.lock(names[0], ttl=ttl, auto_renew=False).acquire(timeout=20)
     return None
@@ -100,7 +100,7 @@ async def _held(trouble: Trouble, ours: AsyncClient, names: list[str]) -> Any:
 def _act(trouble: Trouble, ours: AsyncClient, names: list[str], held: Any) -> Act:
     """Return the call that sends the verb."""
     if held is not None:
-        act: Act = held.extend if trouble.verb == "keep" else held.release
+        act: Act = held.extend if trouble.verb == "renew" else held.release
         return act
     if trouble.verb == "join_free":
         return lambda: ours.all(*(ours.lock(name, ttl=LEASE_S) for name in names)).acquire(
@@ -147,7 +147,7 @@ async def _struck(trouble: Trouble, at: Floor, act: Act, holder: Any) -> Any:
             if trouble.end != "cancelled":
                 raise
             outcome = failure
-    assert met or trouble.verb == "stand", f"no request of {trouble.verb} was met by the fault"
+    assert met or trouble.verb == "turn", f"no request of {trouble.verb} was met by the fault"
     for one in armed:
         one.let_go()
         one.disarm()
@@ -186,7 +186,7 @@ async def _judged(
     """Check that the outcome is true of the store, and that every name becomes free."""
     ours, other = clients
     acquired = held is None and not isinstance(outcome, BaseException)
-    hold: Any = held if trouble.verb == "keep" else outcome if acquired else None
+    hold: Any = held if trouble.verb == "renew" else outcome if acquired else None
     if hold is not None:
         if len(names) == 1:
             at.noted(hold)

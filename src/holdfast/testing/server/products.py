@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from ...aio import AsyncClient
@@ -40,7 +41,7 @@ async def use(
     await _handed_over(at, ours, other)
     if can.semaphore:
         permits = ours.semaphore(f"{at.name}:permits", 2)
-        hold = await permits.acquire(timeout=20)
+        hold: Any = await permits.acquire(timeout=20)
         if can.resize:
             assert await step("resize", lambda: permits.resize(3)) == 2
         await hold.release()
@@ -58,7 +59,7 @@ async def use(
 async def _locks(at: Floor, ours: AsyncClient, step: Tally, pause: float) -> None:
     name, can = at.name, ours.capabilities
     lock = ours.lock(name, ttl=TTL_S, reentrant=True)
-    hold = await step("acquire", lock.acquire)
+    hold: Any = await step("acquire", lock.acquire)
     await step("enter again", lock.acquire)
     await at.face.sleep(pause)
     hold.check()
@@ -116,9 +117,8 @@ async def _jobs(at: Floor, ours: AsyncClient, step: Tally, pause: float) -> None
 async def _dead_letters(at: Floor, ours: AsyncClient, step: Tally) -> None:
     queue = ours.queue(f"{at.name}:dead", retry_delay=0.0, retry_delay_max=0.0)
     await queue.put("one")
-    await step("return", (await queue.take(timeout=5)).release)
-    await step("retry", (await queue.take(timeout=5)).retry)
-    assert await step("dead letter", (await queue.take(timeout=5)).dead_letter)
+    for verb, end in (("return", "release"), ("retry", "retry"), ("dead letter", "dead_letter")):
+        assert await step(verb, getattr(await queue.take(timeout=5), end))
     assert await step("retry dead", queue.retry_dead) == 1
     assert await step("purge", queue.purge) == 1
     assert await queue.jobs() == []
@@ -136,7 +136,7 @@ async def _values(at: Floor, ours: AsyncClient, step: Tally, pause: float) -> No
         raise LookupError("no value")
 
     for key in ("", "again"):  # with the first one a store can remove old values
-        assert await step("compute", lambda key=key: guard.get(compute, key=key)) == ""
+        assert await step("compute", partial(guard.get, compute, key=key)) == ""
     assert await step("get", lambda: guard.get(compute)) == ""
     await guard.get_many(keys, compute)
     assert await step("get many", lambda: guard.get_many(keys, compute)) == {k: k for k in keys}
