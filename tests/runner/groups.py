@@ -32,6 +32,9 @@ class Group(NamedTuple):
 
 #: The file of the kit's runs; the runs inside the test process, and those on Redis.
 KIT, HERE, REDIS = "conformance/test_conformance.py", "[memory- or [sqlite-", "[redis"
+#: The file of the server kit's runs, and its servers: most of their time they wait.
+SERVER_KIT = "conformance/test_server_kit.py"
+SERVERS = ("redis", "postgresql", "mysql", "zookeeper")
 #: The longest groups come first, so that short ones end the run. A folder that no group names, next
 #: to these or in ``stores``, is a separate group, and begins after all others.
 GROUPS = (
@@ -43,6 +46,8 @@ GROUPS = (
     Group("mysql", ("stores/mysql",)),
     Group("commands", ("cli",)),
     Group("redis", ("stores/redis",)),
+    *(Group(f"server-kit-{one}", (SERVER_KIT,), only=f"[{one}-") for one in SERVERS),
+    Group("server-kit", (SERVER_KIT,), only=f"not ({' or '.join(f'[{one}-' for one in SERVERS)})"),
     Group("faults", ("conformance", "faults", "servers", "testing")),
     Group("torture", ("torture",)),
     Group("worlds", ("conformance/test_worlds.py",)),
