@@ -66,7 +66,7 @@ def test_a_waiter_soon_notices_the_end_of_the_refresh_lease(locks: Client, own_n
         assert run_sync(guards.wait(other, 20.0)) is True
         assert time.monotonic() - begun < 5.0 + lag.since(since)
         guards.unlisten(other)
-        assert guards._waiting == {}
+        assert guards._pauses == guards._ended == {}
 
 
 def test_a_killed_server_keeps_values_and_refresh_leases(

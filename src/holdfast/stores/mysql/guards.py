@@ -9,7 +9,6 @@ import contextlib
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Protocol
 
 from ...core.guard.model import (
     Abandon,
@@ -28,16 +27,12 @@ from ...core.guard.model import (
 )
 from ...core.model import Gone, Held, Loss
 from ...core.policy import TOMB_S
-from ...errors import HoldfastError, StoreUnavailable
+from ...errors import HoldfastError
 from . import guard_replies as replies
 from .guard_calls import GuardCalls, ascending
-from .replies import Rows, numbers, said
+from .port import LOOK_FIRST_S, Port, look_until
+from .replies import numbers, said
 
-#: A waiter's pauses between two looks: the first one in seconds, the factor by which they grow,
-#: and the longest one.
-LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.14
-#: Time limit of a look, in seconds; a later look may succeed.
-LOOK_S = 1.0
 #: Maximum number of entries that one transaction invalidates: the transaction locks the rows of all
 #: these entries.
 BATCH_MAX = 250
@@ -46,22 +41,6 @@ BATCH_MAX = 250
 SWEEP_S = 1.0
 SWEEP_EVERY = 256
 _SWEEP_MORE = 64
-
-
-class Port(Protocol):
-    """The methods of the store's port that the verbs need."""
-
-    async def call(self, sql: str, within: float) -> Rows:
-        """Return the rows of the reply to a statement."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Sleep for this many seconds."""
-        ...
-
-    def now(self) -> float:
-        """Return the seconds of a clock that never jumps."""
-        ...
 
 
 class MysqlGuards:
@@ -78,7 +57,8 @@ class MysqlGuards:
         """Begin without state, at the start and in the child of a fork."""
         #: For each waiting `Wish`: the pause before its next look, and the number of refresh leases
         #: that had ended.
-        self._waiting: dict[str, tuple[float, int]] = {}
+        self._pauses: dict[str, float] = {}
+        self._ended: dict[str, int] = {}
         #: Number of refresh leases since the last sweep; the time of that sweep.
         self._since = 0
         self._swept = -math.inf
@@ -100,8 +80,8 @@ class MysqlGuards:
         """Take the refresh lease, unless another client holds it; see the contract."""
         begun, ended = replies.begun(await self._port.call(self._calls.begin(wish), within))
         if wish.wait and isinstance(begun, (Busy, Failing)):
-            pause, _ = self._waiting.get(wish.id, (LOOK_FIRST_S, 0))
-            self._waiting[wish.id] = pause, ended
+            self._pauses.setdefault(wish.id, LOOK_FIRST_S)
+            self._ended[wish.id] = ended
         return begun
 
     async def finish(self, finish: Finish, within: float) -> bool:
@@ -161,27 +141,15 @@ class MysqlGuards:
 
         There are no wake-ups. A look neither locks nor writes anything.
         """
-        port = self._port
-        until = port.now() + seconds
-        sql = self._calls.ended(wish.entry)
-        pause, ended = self._waiting.get(wish.id, (LOOK_FIRST_S, 0))
-        while True:
-            left = until - port.now()
-            await port.sleep(max(0.0, min(pause, left)))
-            if left <= pause:
-                return False  # the caller calls `begin` again, which is as good as a look
-            pause = min(pause * LOOK_MORE, LOOK_LAST_S)
-            self._waiting[wish.id] = pause, ended
-            try:
-                rows = await port.call(sql, min(LOOK_S, max(until - port.now(), LOOK_FIRST_S)))
-            except StoreUnavailable:
-                return False
-            if not rows or rows[0][0] != ended:
-                return True
+        known = self._ended.get(wish.id, 0)
+        looks = self._port, self._calls.ended(wish.entry), self._pauses, wish.id
+        ended = await look_until(*looks, lambda rows: not rows or rows[0][0] != known, seconds)
+        return ended is not None
 
     def unlisten(self, wish: Wish) -> None:
         """Forget a `Wish` that no longer waits; see the contract."""
-        self._waiting.pop(wish.id, None)
+        self._pauses.pop(wish.id, None)
+        self._ended.pop(wish.id, None)
 
     async def look(self, entry: Entry, within: float) -> EntryRecord:
         """Return the state of an entry; see the contract."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from ...core.model import Gone, Held, Loss
 from ...core.queue.model import (
@@ -28,21 +27,19 @@ from ...core.queue.model import (
 from ...errors import HoldfastError, StoreUnavailable
 from . import queue_looks as looks
 from . import replies
+from .port import LOOK_FIRST_S, LOOK_MORE, Port, look_until
 from .queue_calls import QueueCalls, by_track
 from .queue_looks import Place, QueueLooks
 from .replies import Rows
 
-#: A waiter's pauses between two looks: the first one in seconds, the factor by which they grow,
-#: and the longest one.
-LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.2
+#: The longest pause of a waiter between two looks, in seconds.
+LOOK_LAST_S = 0.2
 #: Maximum seconds by which the pause of a waiter delays its next take after a take without a job.
 HASTE_S = 0.1
 #: Maximum length of a statement, and the length above which the server's limit is read first, in
 #: bytes. A server closes the connection on a statement above its limit, and the error that it sends
 #: can be lost.
 STATEMENT_MAX, STATEMENT_ASKED = 15 * 1024 * 1024, 512 * 1024
-#: Time limit of a look, in seconds; a later look may succeed.
-LOOK_S = 1.0
 #: Seconds after which a pause that no take has continued is forgotten.
 PAUSE_S = 1.0
 #: Number of jobs that a client puts or takes between two sweeps for records no longer needed.
@@ -51,22 +48,6 @@ SWEEP_MAX = 2000
 #: Maximum number of queues whose pauses and turns are remembered.
 QUEUES_MAX = 1000
 _MICRO = 1e-6
-
-
-class Port(Protocol):
-    """Sends statements to the server; see :class:`holdfast.stores.mysql.store.Port`."""
-
-    async def call(self, sql: str, within: float) -> Rows:
-        """Return the rows of the reply, within ``within`` seconds, or ``StoreUnavailable``."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Sleep for this many seconds."""
-        ...
-
-    def now(self) -> float:
-        """Return the seconds of a clock that never jumps."""
-        ...
 
 
 class MysqlQueues:
@@ -185,21 +166,8 @@ class MysqlQueues:
 
     async def wait(self, take: Take, seconds: float) -> bool:
         """Look repeatedly until a job is due or the time is up; see the contract."""
-        port = self._port
-        until = port.now() + seconds
-        sql = self._looks.due(take.queue)
-        while True:
-            pause = self._pauses.get(take.id, LOOK_FIRST_S)
-            left = until - port.now()
-            await port.sleep(max(0.0, min(pause, left)))
-            if left <= pause:
-                return False  # the caller calls `take` again, which is as good as a look
-            self._pauses[take.id] = _longer(pause)
-            try:
-                if await port.call(sql, min(LOOK_S, max(until - port.now(), LOOK_FIRST_S))):
-                    return True
-            except StoreUnavailable:
-                return False
+        looks = self._port, self._looks.due(take.queue), self._pauses, take.id
+        return await look_until(*looks, bool, seconds, LOOK_LAST_S) is not None
 
     def unlisten(self, take: Take) -> None:
         """Forget a take that no longer waits, and keep its pause; see the contract."""

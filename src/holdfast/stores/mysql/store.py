@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Sequence
-from typing import Protocol
 
 from ...core.model import (
     Capabilities,
@@ -26,11 +25,11 @@ from ...core.model import (
     Waiting,
 )
 from ...core.policy import PATIENCE_S
-from ...errors import HoldfastError, StoreUnavailable
+from ...errors import HoldfastError
 from . import replies
 from .guards import MysqlGuards
+from .port import LOOK_FIRST_S, Port, look_until
 from .queues import MysqlQueues
-from .replies import Rows
 from .statements import IDLE_S, SWEEP_ROWS, LockCalls, by_name
 
 #: The capabilities of this store.
@@ -42,43 +41,6 @@ BATCH_MAX = 64
 SWEEP_EVERY = 128
 #: Replaces `SWEEP_EVERY` after a sweep that removed most of the names that it checked.
 SWEEP_OFTEN = 8
-#: A waiter's pauses between two looks (polls): the first one in seconds, the factor by which they
-#: grow, and the longest one. Together with the request that renews the claim, a waiter sends less
-#: than ten statements a second.
-LOOK_FIRST_S, LOOK_MORE, LOOK_LAST_S = 0.01, 1.6, 0.14
-#: Time limit of a look, in seconds; a later look may succeed.
-LOOK_S = 1.0
-
-
-class Port(Protocol):
-    """Sends statements to the server."""
-
-    #: The name of the store in messages; never with a password.
-    label: str
-
-    async def call(self, sql: str, within: float) -> Rows:
-        """Return the rows of the reply, within ``within`` seconds, or ``StoreUnavailable``.
-
-        A statement that the server has rolled back is sent again; one that it may have carried out
-        never is. Missing tables and procedures are made.
-        """
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Sleep for this many seconds."""
-        ...
-
-    def now(self) -> float:
-        """Return the seconds of a clock that never jumps."""
-        ...
-
-    async def close(self) -> None:
-        """End the connections."""
-        ...
-
-    def forked(self) -> None:
-        """Forget the parent's connections, in the child of a fork."""
-        ...
 
 
 class MysqlStore:
@@ -98,14 +60,15 @@ class MysqlStore:
         #: True if the last sweep removed most of the names that it checked.
         self._burst = False
         #: For each waiting claim: the pause before its next look, and its position.
-        self._waiting: dict[str, tuple[float, int]] = {}
+        self._pauses: dict[str, float] = {}
+        self._places: dict[str, int] = {}
 
     async def join(self, claim: Claim, wait: bool, within: float) -> Joined:
         """Enter the line, atomically; see the contract."""
         rows = await self._port.call(self._statements.join(claim, wait), within)
         answer = replies.joined(rows)
         if isinstance(answer, Waiting):
-            self._waiting[claim.id] = LOOK_FIRST_S, answer.position
+            self._pauses[claim.id], self._places[claim.id] = LOOK_FIRST_S, answer.position
         return answer
 
     async def renew(self, renewals: Sequence[Renewal], within: float) -> list[Standing | Exception]:
@@ -147,10 +110,9 @@ class MysqlStore:
         """Ask for a claim that waits; see the contract."""
         answer = replies.stood(await self._port.call(self._statements.turn(claim), within))
         if isinstance(answer, Waiting):
-            nap, place = self._waiting.get(claim.id, (LOOK_FIRST_S, 0))
-            if answer.position == 1 < place:  # this claim is next
-                nap = LOOK_FIRST_S
-            self._waiting[claim.id] = nap, answer.position
+            if answer.position == 1 < self._places.get(claim.id, 0):  # this claim is next
+                self._pauses[claim.id] = LOOK_FIRST_S
+            self._places[claim.id] = answer.position
         return answer
 
     async def change(self, change: Change, within: float) -> Standing:
@@ -211,25 +173,10 @@ class MysqlStore:
         There are no wake-ups: the release of a claim grants the next claim, and a look reads this
         grant. A look neither locks nor writes anything.
         """
-        port = self._port
-        until = port.now() + seconds
-        nap, place = self._waiting.get(claim.id, (LOOK_FIRST_S, waiting.position))
         sql = self._statements.peek(claim.spec.name, waiting.ticket)
-        while True:
-            left = until - port.now()
-            await port.sleep(max(0.0, min(nap, left)))
-            if left <= nap:
-                return None  # the caller renews the claim, which is as good as a look
-            nap = min(nap * LOOK_MORE, LOOK_LAST_S)
-            self._waiting[claim.id] = nap, place
-            try:
-                rows = await port.call(sql, min(LOOK_S, max(until - port.now(), LOOK_FIRST_S)))
-            except StoreUnavailable:
-                return None
-            if not rows:
-                return None
-            if rows[0][0]:
-                return Granted(waiting.ticket)
+        looks = self._port, sql, self._pauses, claim.id
+        rows = await look_until(*looks, lambda rows: not rows or bool(rows[0][0]), seconds)
+        return Granted(waiting.ticket) if rows else None
 
     async def inspect(self, prefix: str, within: float, exact: bool = False) -> list[LineRecord]:
         """Return the lines whose name begins with the prefix; see the contract."""
@@ -249,7 +196,8 @@ class MysqlStore:
 
     def unlisten(self, claim: Claim) -> None:
         """Forget a claim that no longer waits; see the contract."""
-        self._waiting.pop(claim.id, None)
+        self._pauses.pop(claim.id, None)
+        self._places.pop(claim.id, None)
 
     async def close(self) -> None:
         """End the connections."""
@@ -257,7 +205,7 @@ class MysqlStore:
 
     def forked(self) -> None:
         """Begin without state in the child of a fork; see the contract."""
-        self._waiting = {}
+        self._pauses, self._places = {}, {}
         self.queues.forget()
         self.guards.forget()
         self._port.forked()
