@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 from ...core.guard.model import (
     Abandon,
@@ -21,22 +21,10 @@ from ...core.guard.model import (
     Wish,
 )
 from ...core.model import Gone, Held
-from .queues import Mailbox
+from .port import Mailbox, Port
 from .values import Values
 
 T = TypeVar("T")
-
-
-class Port(Protocol):
-    """The shared values under their lock, and mailboxes."""
-
-    def values(self, act: Callable[[Values, float], T]) -> tuple[T, list[Any]]:
-        """Run `act` on the values under the lock; return its result, and the mailboxes to wake."""
-        ...
-
-    def mailbox(self) -> Mailbox:
-        """Return a new mailbox for this kind of runtime."""
-        ...
 
 
 class MemoryGuards:

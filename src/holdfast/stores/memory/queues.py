@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 from ...core.model import Gone, Held
 from ...core.queue.model import (
@@ -20,36 +20,9 @@ from ...core.queue.model import (
 )
 from . import jobs_look
 from .jobs import Queue
+from .port import Mailbox, Port
 
 T = TypeVar("T")
-
-
-class Mailbox(Protocol):
-    """A mailbox, in which one waiter receives its wake-up."""
-
-    def poke(self, fence: int) -> None:
-        """Wake the waiter, because a job may be due. Any thread can call this."""
-        ...
-
-    async def wait(self, seconds: float) -> int | None:
-        """Return the number in the wake-up, or None if no wake-up came within ``seconds``."""
-        ...
-
-
-class Port(Protocol):
-    """The shared queues under their lock, and mailboxes."""
-
-    def queue(self, name: str, act: Callable[[Queue, float], T]) -> tuple[T, list[Any]]:
-        """Run `act` on one queue under the lock; return its result, and the mailboxes to wake."""
-        ...
-
-    def queue_names(self) -> list[str]:
-        """The names of all queues."""
-        ...
-
-    def mailbox(self) -> Mailbox:
-        """Return a new mailbox for this kind of runtime."""
-        ...
 
 
 class MemoryQueues:

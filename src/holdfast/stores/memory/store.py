@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Protocol, TypeVar
 
 from ...core.model import (
     Capabilities,
@@ -23,42 +22,9 @@ from ...core.model import (
 )
 from . import CAPABILITIES
 from .guards import MemoryGuards
-from .guards import Port as GuardPort
 from .line import Lines, Poke
+from .port import Mailbox, Port
 from .queues import MemoryQueues
-from .queues import Port as QueuePort
-
-T = TypeVar("T")
-
-
-class Mailbox(Protocol):
-    """A mailbox, in which one waiter receives its wake-up."""
-
-    def poke(self, fence: int) -> None:
-        """Wake the waiter, because its claim was granted. Any thread can call this."""
-        ...
-
-    async def wait(self, seconds: float) -> int | None:
-        """Return the fence of the grant, or None if no wake-up came within ``seconds``."""
-        ...
-
-
-class Port(QueuePort, GuardPort, Protocol):
-    """The shared lines under their lock, and mailboxes."""
-
-    space: str
-
-    def call(self, act: Callable[[Lines, float], T]) -> T:
-        """Run `act` on the lines under the lock, with the current time."""
-        ...
-
-    def mailbox(self) -> Mailbox:
-        """Return a new mailbox for this kind of runtime."""
-        ...
-
-    def forked(self) -> None:
-        """In the child of a fork: start with no data."""
-        ...
 
 
 class MemoryStore:
