@@ -20,7 +20,7 @@ from holdfast import Client, HoldfastError, LockLost
 from holdfast.core.guard.model import Abandon, Duty, Entry, Finish, Prolong, Wish
 from holdfast.core.guard.ports import guards_of
 from holdfast.core.model import Held
-from holdfast.core.queue.model import Delivered, Pace, Patience, Verdict
+from holdfast.core.queue.model import Delivered, Pace, Patience, Take, Verdict
 from holdfast.runtime.blocking import run_sync
 from holdfast.url import find
 from tests.servers.clock import HOUR_S, STEPS_S, Clock
@@ -154,12 +154,14 @@ class Jobs(Player):
         super().__init__(url, name, back)
         self._queue = Verbs(url, name)
         self._left: set[bytes] = set()
-        # A clock that runs ahead by years in seconds ends each lease at once.
-        endless = Patience(attempts=100_000)
-        self._dead = self._queue.wish(ttl=ASKED_S, pace=self.pace, patience=endless)
+        self._dead = self._wish(ASKED_S)
         self._got: list[Delivered] = []
-        self._again = self._queue.wish(ttl=2 * BOUND_S, pace=self.pace, patience=endless)
+        self._again = self._wish()
         self._found: list[Delivered] = []
+
+    def _wish(self, ttl: float = 2 * BOUND_S) -> Take:
+        # A clock that runs ahead by years in seconds ends each lease at once.
+        return self._queue.wish(ttl=ttl, pace=self.pace, patience=Patience(attempts=100_000))
 
     def put(self) -> None:
         self._queue.put(job("first", "g"), job("second", "g"), job("plain"))
@@ -204,7 +206,7 @@ class Jobs(Player):
             return f": {sorted(self._left)} of {client.queue(self.name).jobs()}"
 
     def _drained(self) -> bool:
-        wish = self._queue.wish(ttl=2 * BOUND_S, pace=self.pace, most=1)
+        wish = self._wish()
         for one in self._queue.take(wish):
             self.came(one.payload.decode())
             if self._queue.settle(wish, [one]) != [True]:
