@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import functools
 import os
 import shutil
@@ -30,6 +31,8 @@ from holdfast.testing.surroundings import surroundings
 from .process import Program, free_port, need, new_folder, unprivileged, until
 
 HOST = "127.0.0.1"
+#: The command of `shmctl` that removes a segment.
+IPC_RMID = 0
 #: Settings for a small and quick server. The settings of a test follow them, and take precedence.
 SETTINGS = (
     f"listen_addresses = '{HOST}'",
@@ -158,6 +161,16 @@ class PostgresServer(Program):
         """Return whether none of its processes works in the cluster's folder."""
         return not any(_works_in(one, self.data) for one in Path("/proc").glob("[0-9]*"))
 
+    @property
+    def segment(self) -> int | None:
+        """The id of its System V shared memory, which outlives a killed server; None if it ended
+        by itself. Without free ids (Linux has 4,096), no server starts on this machine."""
+        try:
+            lines = (self.data / "postmaster.pid").read_text().splitlines()
+            return int(lines[6].split()[1])
+        except (FileNotFoundError, IndexError):  # the second: killed while it started
+            return None
+
     # -- requests --------------------------------------------------------------------------
 
     def connect(self, **options: Any) -> psycopg.Connection[Any]:
@@ -175,6 +188,9 @@ class PostgresServer(Program):
         self.kill()
         with contextlib.suppress(AssertionError):
             until(self._gone, "its processes are gone")
+        segment = self.segment
+        if segment is not None:
+            ctypes.CDLL(None).shmctl(segment, IPC_RMID, None)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

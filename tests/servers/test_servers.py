@@ -20,6 +20,7 @@ from tests.servers import process
 from tests.servers.clock import DECADE_S, STEPS_S, Clock
 from tests.servers.fixtures import NewRedis
 from tests.servers.mariadb_server import MariadbServer, template
+from tests.servers.postgres_server import PostgresServer
 from tests.servers.process import until
 from tests.servers.redis_server import RedisServer
 from tests.servers.sentinels import Watched
@@ -66,6 +67,15 @@ def test_a_replica_that_was_cut_off_lacks_what_was_written_since(
         assert client.set("y", 1)
         assert client.get("x") == b"old"
         assert client.client_id() == known
+
+
+def test_a_killed_postgres_leaves_no_shared_memory() -> None:
+    there = Path("/proc/sysvipc/shm")
+    with PostgresServer() as server:
+        server.crash()
+        segment = server.segment
+        assert segment in [int(line.split()[1]) for line in there.read_text().splitlines()[1:]]
+    assert segment not in [int(line.split()[1]) for line in there.read_text().splitlines()[1:]]
 
 
 # -- clocks ----------------------------------------------------------------------------------

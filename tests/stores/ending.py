@@ -6,12 +6,14 @@ gives up a connection soon. No other client uses the proxy.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gc
 import itertools
 
 import pytest
 
-from holdfast import Client, StoreUnavailable
+from holdfast import AsyncClient, Client, StoreUnavailable
 from holdfast.runtime.blocking import Turn
 from holdfast.runtime.ending import blocking as ending
 from holdfast.testing.faces import FACES, Face
@@ -99,6 +101,28 @@ def test_a_connection_that_was_never_made_counts_until_the_server_has_ended_it(
                 pass
 
     face.run(main, LONG_S)
+
+
+def test_a_connection_that_was_being_made_as_its_loop_was_closed_is_closed(
+    bench: Bench, proxy: Proxy, own_name: str
+) -> None:
+    loop = asyncio.new_event_loop()
+    begin = proxy.arm(bench.begins, HOLD_REQUEST, 100)
+
+    async def main() -> None:
+        asked = asyncio.ensure_future(AsyncClient(bench.proxied(proxy)).inspect(own_name))
+        while not begin.hits:
+            await asyncio.sleep(0.005)
+        assert not asked.done()
+
+    # Given a connection that is being made as its event loop is closed
+    loop.run_until_complete(main())
+    loop.close()
+    # When Python destroys the tasks of the loop
+    gc.collect()
+    begin.let_go()
+    # Then the server sees that the connection has ended
+    until(lambda: not proxy.connections, "the connection is closed")
 
 
 @pytest.mark.parametrize("method", WAY)

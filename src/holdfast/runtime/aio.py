@@ -187,10 +187,11 @@ def sever(transport: Any) -> None:
     """Close a transport whose event loop has ended, so that no callback of the loop can close
     it."""
     tls = getattr(transport, "_ssl_protocol", None)
-    with contextlib.suppress(Exception):
-        transport.abort()
-        return
     inner: Any = transport if tls is None else getattr(tls, "_transport", None)
+    with contextlib.suppress(Exception):
+        transport.abort()  # does nothing if the transport was closing when its loop ended
+        if not inner._loop.is_closed():
+            return
     with contextlib.suppress(Exception):
         inner._call_connection_lost(None)
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from typing import Any
+
+import pytest
 
 from holdfast import AsyncClient, StoreUnavailable
 
@@ -56,6 +59,37 @@ def test_a_request_that_was_given_up_is_closed_with_its_loop(url: str) -> None:
     store._port.abandon()
     assert lost._twin.fileno() == -1
     assert not store._port._lost
+
+
+@pytest.mark.parametrize("abandoned", [False, True])
+def test_a_request_that_outlives_its_loop_leaves_no_socket(url: str, abandoned: bool) -> None:
+    # Given a request under way whose event loop was closed
+    loop = asyncio.new_event_loop()
+    client = AsyncClient(url)
+    store: Any = loop.run_until_complete(_first(client))
+    (link,) = store._port._idle
+    sock = link._connection._transport.get_extra_info("socket")
+    there = os.readlink(f"/proc/self/fd/{sock.fileno()}")
+    asked: Any = loop.create_task(store._port.call("SELECT SLEEP(20)", 20.0))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    assert there in _open_files()
+    # When its client lets the loop go, or Python destroys its task before that
+    if abandoned:
+        store._port.abandon()
+        assert there not in _open_files()
+    asked.get_coro().close()
+    # Then nothing is raised, and the socket is closed under all its descriptors
+    assert there not in _open_files()
+    store._port.abandon()
+
+
+def _open_files() -> list[str]:
+    found = []
+    for one in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the descriptor of the listing
+            found.append(os.readlink(f"/proc/self/fd/{one}"))
+    return found
 
 
 async def _first(client: AsyncClient) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio.events import _get_running_loop
 from collections.abc import Callable
 
 from ..blocking import boottime
@@ -23,11 +24,11 @@ class Endings:
 
     def add(self, ending: Ending) -> None:
         """Count this session."""
-        if self._closed or ending.over:
+        loop = _get_running_loop()
+        if self._closed or loop is None or ending.over:  # None: the loop has ended
             ending.end()
             return
         self._there.add(ending)
-        loop = asyncio.get_running_loop()
         loop.add_reader(ending.fd, self._look, ending)
         later(loop, max(0.0, ending.until - boottime()), self._forget, ending)
 

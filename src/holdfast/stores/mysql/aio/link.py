@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import importlib
 import socket
 from collections.abc import Callable
@@ -97,14 +96,9 @@ class LoopLink:
         return Ending(left)
 
     def sever(self) -> None:
-        """End the connection without its loop, which no longer runs.
-
-        The driver hides its transport, so this searches the objects to which the connection refers.
-        """
+        """End the connection without its loop, which no longer runs."""
         self.ended = True
-        for one in gc.get_referents(self._connection):
-            if isinstance(one, asyncio.BaseTransport):
-                sever(one)
+        sever(self._connection._transport)
 
     async def bid_farewell(self) -> None:
         """End the connection with a QUIT message to the server."""
@@ -138,6 +132,10 @@ async def connect(settings: Settings, ended: Callable[[Ending], None]) -> LoopLi
             await link.ask(session(connection.get_server_info()), within)
             return link
     except BaseException as wrong:
+        if connection is not None and connection.loop.is_closed():
+            # Python destroys this task, and the driver has perhaps raised another error instead.
+            sever(connection._transport)
+            raise GeneratorExit from None
         if connection is not None:
             connection.close()
         for ending in left:

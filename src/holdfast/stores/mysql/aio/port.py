@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from asyncio.events import _get_running_loop
 from collections import deque
 from typing import Any
 
@@ -41,8 +42,8 @@ class LoopPort(Exchange[LoopLink]):
     def _start(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: deque[LoopLink] = deque()
-        #: Number of connections, including connections that are being made.
-        self._open = 0
+        #: All connections, without connections that are being made.
+        self._links: set[LoopLink] = set()
         #: Number of connections in use by requests for something new. A connection that such a
         #: request gave up also counts, until the server has ended the request.
         self._plain = 0
@@ -85,7 +86,7 @@ class LoopPort(Exchange[LoopLink]):
                 self._drop(link)
             ending = 0 if urgent else len(self._ending)
             plain = self._plain + len(self._dialling) + ending
-            if (urgent or plain < most) and self._open + ending <= most:
+            if (urgent or plain < most) and len(self._links) + len(self._dialling) + ending <= most:
                 self._dial(loop)
             turn: asyncio.Future[None] = loop.create_future()
             (self._urgent if urgent else self._queue).append(turn)
@@ -117,19 +118,25 @@ class LoopPort(Exchange[LoopLink]):
                 self._next()
 
     def _drop(self, link: LoopLink) -> None:
-        self._gone(link, link.ending())
+        if self._runs():
+            self._gone(link, link.ending())
+        else:
+            link.sever()
 
     def _gone(self, link: LoopLink, ending: Ending) -> None:
         """Count a connection until the server has ended its session."""
         self._ending.add(ending)
         self._plain -= link.plain
         link.plain = False
-        self._open -= 1
+        self._links.discard(link)
         self._next()
 
     def _abandon(self, link: LoopLink) -> None:
+        if self._closed or not self._runs():
+            self._drop(link)
+            return
         link.abandon()
-        if link.left is None or self._closed:
+        if link.left is None:
             self._drop(link)
             return
         # The connection counts as before until the server replies to the request.
@@ -190,7 +197,6 @@ class LoopPort(Exchange[LoopLink]):
         A separate task makes the connection, because the cancellation of a caller in the middle
         would make the driver lose a socket.
         """
-        self._open += 1
         task = loop.create_task(connect(self._settings, self._ending.add))
         self._dialling.add(task)
         task.add_done_callback(self._dialled)
@@ -201,9 +207,9 @@ class LoopPort(Exchange[LoopLink]):
         if not task.cancelled():
             failure = task.exception()
         if failure is None:
+            self._links.add(task.result())
             self._give(task.result())
         else:
-            self._open -= 1
             self._next(failure)
 
     def _own(self) -> asyncio.AbstractEventLoop:
@@ -215,6 +221,11 @@ class LoopPort(Exchange[LoopLink]):
         elif self._loop is not loop:
             raise another_loop()
         return loop
+
+    def _runs(self) -> bool:
+        """True in the loop of this client; False in a task that is destroyed after its loop."""
+        loop = _get_running_loop()
+        return loop is not None and loop is self._loop
 
     # -- the end ---------------------------------------------------------------------------
 
@@ -232,21 +243,22 @@ class LoopPort(Exchange[LoopLink]):
             self._next()
         self._lost.sweep(all_of_them=True)
         while self._idle:
-            await self._idle.pop().bid_farewell()
-            self._open -= 1
+            link = self._idle.pop()
+            await link.bid_farewell()
+            self._links.discard(link)
 
     def abandon(self) -> None:
         """End the connections without the loop, which no longer runs."""
         self._closed = True
         self._ending.abandon()
         self._lost.abandon()
-        while self._idle:
-            self._idle.pop().sever()
+        while self._links:
+            self._links.pop().sever()
 
     def forked(self) -> None:
         """Begin without state in the child of a fork, and keep the parent's objects unused."""
         _of_the_parent.append(
-            (self._idle, self._queue, self._dialling, self._lost, self._ending, self._killing)
+            (self._links, self._queue, self._dialling, self._lost, self._ending, self._killing)
         )
         self._start()
 
