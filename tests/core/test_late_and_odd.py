@@ -10,6 +10,7 @@ import pytest
 from holdfast import (
     CapacityMismatch,
     Client,
+    ConfigError,
     Loss,
     NotAcquired,
     NotHeld,
@@ -22,7 +23,7 @@ from holdfast.core.model import Gone
 from holdfast.runtime.blocking import run_sync
 from holdfast.testing.clock import TestClock
 from holdfast.testing.faults import Fork
-from tests.core.flaky import Flaky
+from tests.core.flaky import Flaky, behind
 from tests.servers.process import until
 
 LATE_S = 100.0
@@ -255,3 +256,16 @@ def test_the_child_of_a_fork_has_none_of_the_data_in_memory(space: str) -> None:
         with Fork(seen) as child:
             assert child.result() == [[], [], 2]
         assert client.guard("g", ttl=60).get(lambda: 2) == 1
+
+
+def test_a_longer_lease_than_the_store_gives_needs_renewals(space: str) -> None:
+    once: dict[str, Any] = {"auto_renew": False}
+    with Client(space) as client, Client(space, ttl=60) as other:
+        for one in (client, other):
+            behind(one).lease_max = 10.0
+        for options in ({"ttl": 60, "on_lost": print}, once, {"ttl": 10, **once}):
+            with client.lock("x", **options) as hold:
+                assert hold.ttl == 10
+        for one, options in ((client, {"ttl": 60, **once}), (other, once)):
+            with pytest.raises(ConfigError, match="gives no lease of more than 10 s"):
+                one.lock("x", **options)

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.core.lease import Lease, Terms
 from holdfast.core.model import Claim, Kind, Spec
-from holdfast.core.schedule import EARLY_PART, Schedule
+from holdfast.core.schedule import EARLY_PART, RETRY_SOON_S, Schedule
 
 #: The ttl of the leases here, unless a test sets another; such leases are renewed each second.
 TTL_S = 3.0
@@ -144,3 +144,27 @@ def test_what_is_put_at_a_time_of_its_own_hides_nothing_in_its_queue(again: str)
     assert taken(schedule, 101.2) == ["last"]
     assert taken(schedule, 101.5) == ["own"]
     assert len(schedule) == 0
+
+
+def test_all_that_is_renewed_can_be_made_due_at_once() -> None:
+    schedule = Schedule()
+    queued, own, closing, fixed = (lease(name) for name in ("queued", "own", "closing", "fixed"))
+    fixed.renewing = False
+    for one in (queued, closing):
+        schedule.add(one, 105.0)
+    closing.closing = True
+    for one in (own, fixed):
+        schedule.add_own(one, 106.0)
+    schedule.hasten(100.0)
+    assert sorted(taken(schedule, 100.0)) == ["own", "queued"]
+    assert taken(schedule, 106.0) == ["fixed"]
+
+
+def test_only_a_failed_renewal_that_is_due_soon_is_trouble() -> None:
+    schedule, one = Schedule(), lease()
+    assert not schedule.in_trouble(100.0)
+    schedule.add_own(one, 100.0)
+    assert not schedule.in_trouble(100.0)
+    one.failures = 1
+    assert schedule.in_trouble(100.1 - RETRY_SOON_S)
+    assert not schedule.in_trouble(99.9 - RETRY_SOON_S)

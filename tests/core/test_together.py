@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from holdfast import Client, NotHeld, StoreUnavailable
+from holdfast.core.ports import DiskFailed
 from holdfast.runtime.blocking import boottime, run_sync
 from holdfast.testing import lag
+from holdfast.testing.faults import Fork
 from tests.core.flaky import Flaky, behind
 from tests.servers.process import until
 
@@ -130,3 +132,34 @@ def test_a_reentrant_hold_of_another_thread_fails_and_others_are_freed(client: C
     with pytest.raises(NotHeld, match="another thread"):
         held[0].release()
     assert [line.name for line in client.inspect()] == ["a"]
+
+
+@pytest.mark.parametrize("failure", [StoreUnavailable, DiskFailed])
+def test_a_release_without_a_reply_is_repeated_unless_that_is_useless(
+    client: Client, flaky: Flaky, failure: type[StoreUnavailable]
+) -> None:
+    leave_all, sent = flaky.leave_all, list[Any]()
+
+    async def lost(leaves: Any, within: float) -> Any:
+        sent.append(await leave_all(leaves, within))
+        if len(sent) == 1:
+            raise failure("planted")
+        return sent[-1]
+
+    holds = client.all(*NAMES).acquire()
+    flaky.leave_all = lost  # type: ignore[method-assign]
+    if failure is DiskFailed:
+        with pytest.raises(DiskFailed, match="planted"):
+            holds.release()
+    else:
+        assert holds.release() is True
+    # Each repetition finds no claim, and no hold counts as lost
+    assert sent == [[True] * 3, [False] * 3][: 1 + (failure is StoreUnavailable)]
+    assert [hold.lost for hold in holds._holds] == [None] * 3
+
+
+def test_the_child_of_a_fork_releases_none_of_the_names(client: Client, flaky: Flaky) -> None:
+    holds = client.all(*NAMES).acquire()
+    with Fork(lambda: [holds.release(), flaky.calls["leave_all"]]) as child:
+        assert child.result() == [False, 0]
+    assert holds.release()

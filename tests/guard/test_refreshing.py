@@ -65,6 +65,7 @@ async def test_an_interrupted_computation_releases_the_refresh_lease(sync: At) -
     guard = sync.guard(lease=3600)
     with pytest.raises(KeyboardInterrupt):
         await guard.get(interrupted)
+    assert guard._ctx.keeper.pending() == 0  # the lease isn't renewed, either
     assert await guard.get(sync.source.compute, timeout=5) == 0
 
 
@@ -177,3 +178,13 @@ def test_the_child_of_a_fork_stores_nothing_for_its_parent() -> None:
         assert value == "parent"
         assert os.read(told, 100) == b"refused"
         assert guard.get(compute) == "parent"
+
+
+async def test_a_refresh_lease_is_renewed_when_a_third_of_it_has_passed(at: At) -> None:
+    guard, gate = at.gated(lease=0.9)
+    begun = guard._ctx.now()
+    computing = at.start(guard.get, at.source.slow)
+    await at.until(lambda: gate.calls["prolong"] > 0, "it is renewed")
+    assert guard._ctx.now() - begun > 0.25
+    at.source.go.set()
+    assert await computing.result() == 0

@@ -219,7 +219,7 @@ JOBS = [
         ),
         (
             "holdfast.stores.memory.jobs",
-            "            row.not_before = max(row.not_before, when)\n        self.rest_or",
+            "            row.not_before = when\n        self.rest_or",
             "        self.rest_or",
         ),
     ),

@@ -41,6 +41,21 @@ def one(self, left, right):
         await self.tell(min(left, 3))
     raise ValueError(left < right)
 '''
+QUIET = b"""
+def one(self, left, right):
+    begun = self.now()
+    until = begun + 3
+    while (now := self.now()) > until:
+        left = left <= 0
+    if left < right:
+        log.info("left < right")
+    elif self.told:
+        complain(left)
+    return zip(left, right - (2 + now), strict=True)
+
+def complain(what):
+    log.warning("left < right: %s", not what)
+"""
 
 
 def test_each_rule_changes_what_runs_and_no_text() -> None:
@@ -52,6 +67,15 @@ def test_each_rule_changes_what_runs_and_no_text() -> None:
         "'not self.done' becomes 'bool(self.done)'",
         "'await self.tell(min(left, 3))' becomes 'pass'",
         "'min' becomes 'max'",
+    ]
+
+
+def test_a_clock_is_compared_the_other_way_and_no_rule_changes_what_only_logs() -> None:
+    assert [one.what for one in mutations(QUIET)] == [
+        "'begun + 3' becomes 'begun - 3'",
+        "'(now := self.now()) > until' becomes '(now := self.now()) <= until'",
+        "'left <= 0' becomes 'left < 0'",
+        "'right - (2 + now)' becomes 'right + (2 + now)'",
     ]
 
 

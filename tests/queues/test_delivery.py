@@ -182,3 +182,56 @@ def test_deliveries_that_cannot_be_renewed_are_released_without_a_warning(
         assert not client._ctx.orphans
         record = queue.stats()
         assert (record.waiting, record.taken) == (3, 0)
+
+
+async def test_a_take_that_is_answered_after_the_close_of_its_client_delivers_nothing(
+    at: At,
+) -> None:
+    queue, flaky = at.flaky(ttl=60)
+    await queue.put("a")
+    flaky.after["take"] = at._clients[0].close
+    with pytest.raises(StoreUnavailable, match="is closed"):
+        await queue.take(timeout=5)
+    await at.stands(taken=0, waiting=1)
+
+
+async def test_a_loop_over_a_lost_delivery_takes_no_other_job(at: At) -> None:
+    queue, flaky = at.flaky(ttl=30)
+    await queue.put_many(["a", "b"])
+    loop = queue.consume(timeout=5)
+    job = await anext(loop)
+    job._lease.deadline = 0.0
+    with pytest.raises(LockLost):
+        await anext(loop)
+    assert flaky.calls["take"] == 1
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_job_whose_last_lease_has_ended_can_be_retried(at: At, named: bool) -> None:
+    queue = at.queue(ttl=30, max_attempts=1)
+    job = await at.taken(queue)
+    at.pass_(60)
+    assert await queue.retry_dead([job.id] if named else None) == 1
+    assert (await at.queue().take(timeout=5)).attempt == 1
+
+
+async def test_a_loop_that_does_not_wait_sends_one_take_for_each_job_and_one_more(at: At) -> None:
+    queue, flaky = at.flaky(ttl=60)
+    await queue.put_many(["a", "b"], group="g")
+    assert [job.payload async for job in queue.consume(timeout=0)] == ["a", "b"]
+    assert (flaky.calls["take"], flaky.calls["settle"]) == (3, 2)
+    # And one take is repeated for a moment if its reply is lost
+    await queue.put("c")
+    flaky.lost["take"] = 1
+    assert (await queue.take(timeout=0)).payload == "c"
+
+
+async def test_a_purge_of_dead_letters_by_id_removes_no_others(at: At) -> None:
+    queue = at.queue(max_attempts=1)
+    await queue.put_many([{"payload": n, "id": f"{n}"} for n in range(3)])
+    for job in await queue.take_many(2, timeout=5):
+        assert await job.dead_letter()
+    assert await queue.purge("dead", ids=["0", "2"]) == 1
+    assert [one.id for one in await queue.jobs()] == ["1", "2"]
+    assert await queue.purge("dead") == 1
+    assert [one.id for one in await queue.jobs()] == ["2"]

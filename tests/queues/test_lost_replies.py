@@ -189,7 +189,7 @@ async def test_a_late_copy_of_an_extension_brings_no_expired_lease_back(at: At) 
 async def test_an_extension_may_be_as_late_as_it_likes_but_never_shortens(at: At) -> None:
     queue, flaky = at.flaky(ttl=30)
     job = await at.taken(queue)
-    short = job._lease.extension(0)._replace(ttl=0.01)
+    short = job._lease.extension()._replace(ttl=0.01)
     (answer,) = await flaky.verbs.extend([short], 1.0)
     assert not isinstance(answer, Gone)
     at.pass_(1)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import logging
 import time
 from typing import Any
 
 import pytest
 
-from holdfast import LockLost, StoreUnavailable
+from holdfast import ConfigError, LockLost, StoreUnavailable
 from holdfast.core.model import Loss
 from holdfast.core.policy import deadline
+from holdfast.core.ports import DiskFailed
 from holdfast.core.queue import settling
 from holdfast.testing.conformance.struck import FOREVER, Overlaid
 from tests.faced import At
@@ -200,3 +203,175 @@ async def test_a_loss_seen_by_the_renewer_is_raised_at_the_end_of_the_body(
 
     with pytest.raises(LockLost, match="before its body ended"):
         await body()
+
+
+class Settles:
+    """The settles of a store, in which two tasks meet in an order that a test chooses.
+
+    ``fates``: by the name of a task, the fate of its request: "answered", "lost" (carried out
+    without a reply), "refused" (with a `ConfigError`) or "odd" (an error in place of the reply).
+    """
+
+    def __init__(self, verbs: Any, fates: dict[str, str]) -> None:
+        self.verbs, self.fates = verbs, fates
+        self.arrive = {who: asyncio.Event() for who in fates}
+        self.reply = {who: asyncio.Event() for who in fates}
+        #: The verdicts that were carried out.
+        self.carried: list[str] = []
+
+    async def settle(self, settles: Any, within: float) -> list[Any]:
+        who = getattr(asyncio.current_task(), "get_name", str)()
+        if (fate := self.fates.get(who)) is None:
+            return list(await self.verbs.settle(settles, within))
+        await self.arrive[who].wait()
+        found: list[Any] = [OSError("planted")]
+        if fate in ("answered", "lost"):
+            found = await self.verbs.settle(settles, within)
+            self.carried += [str(settles[0].verdict)] * (found == [True])
+        await self.reply[who].wait()
+        if fate in ("lost", "refused"):
+            raise FAILURES[fate]("planted")
+        return found
+
+
+#: Seconds within which a test expects the end of a call that needs to wait for nothing.
+SOON_S = 20.0
+#: The failure that a caller gets, by the fate of its request. `DiskFailed` isn't repeated.
+FAILURES = {"lost": DiskFailed, "refused": ConfigError, "odd": OSError}
+
+
+@pytest.mark.parametrize("verdict", ["ack", "retry"])
+@pytest.mark.parametrize("order", [(0, 1, 0, 1), (0, 1, 1, 0), (1, 0, 0, 1), (1, 0, 1, 0)])
+async def test_of_two_settles_at_once_one_counts_and_each_caller_knows_which(
+    aio: At, verdict: str, order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling, "REQUEST_S", 2 * SOON_S)
+    for fates in itertools.product(("answered", *FAILURES), repeat=2):
+        # Given two calls that settle a delivery: their requests and replies come in this order
+        aio.space += "'"
+        queue, flaky = aio.flaky(ttl=60, retry_delay=0, retry_delay_max=0)
+        job = await aio.taken(queue)
+        flaky.down["extend"] = FOREVER
+        two = Settles(flaky.verbs, dict(zip("ab", fates, strict=True)))
+        flaky.verbs = Overlaid(two.verbs, settle=two.settle)
+        hows = {"a": "ack", "b": verdict}
+        tasks = [asyncio.create_task(getattr(job, how)(), name=who) for who, how in hows.items()]
+        events = [*two.arrive.values()], [*two.reply.values()]
+        for step, who in enumerate(order):
+            events[step // 2][who].set()
+            for _ in range(20):
+                await asyncio.sleep(0)
+        async with asyncio.timeout(SOON_S):  # neither waits for more than the other's end
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+        # Then a call raises its own failure, or returns whether its verdict counts
+        said = f"{fates}: {ends}, carried {two.carried}"
+        for how, fate, end in zip(hows.values(), fates, ends, strict=True):
+            if fate == "answered":
+                assert end is (two.carried == [how]), said
+            else:
+                assert type(end) is FAILURES[fate], said
+        # And the delivery is settled if one call knows that, else it is kept and can be settled
+        assert job.lost is None, said
+        assert job.settled is ("answered" in fates), said
+        assert (job._lease.settling, len(two.carried) < 2) == (0, True), said
+        assert not job._ctx.settling, said
+        if not job.settled:
+            assert (job._lease.asked, job._lease.closing) == ("lost" in fates, False), said
+            assert await job.ack() is (two.carried in ([], ["ack"])) or fates == ("lost",) * 2, said
+            assert job.settled, said
+
+
+@pytest.mark.parametrize("other", ["hangs", "is cancelled"])
+async def test_a_settle_that_counts_is_known_although_another_one_has_no_end(
+    aio: At, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling, "REQUEST_S", 2 * SOON_S)
+    queue, flaky = aio.flaky(ttl=60, retry_delay=0, retry_delay_max=0)
+    job = await aio.taken(queue)
+    two = Settles(flaky.verbs, dict.fromkeys("abc", "answered"))
+    flaky.verbs = Overlaid(two.verbs, settle=two.settle)
+    first, second, last = (
+        asyncio.create_task(how(), name=who)
+        for who, how in (("a", job.retry), ("b", job.retry), ("c", job.ack))
+    )
+    # Given a settle that the store has carried out, one that it didn't find, and one that hangs
+    for event in (two.arrive["a"], two.arrive["b"], two.reply["b"]):
+        event.set()
+        await asyncio.sleep(0.01)
+    # When that one is cancelled, then the renewer sends it, and expects that it counts
+    if other == "is cancelled":
+        last.cancel()
+        await asyncio.sleep(0.01)
+        assert job.settled
+    # When the reply to the first comes, then it decides
+    two.reply["a"].set()
+    async with asyncio.timeout(SOON_S):
+        assert await first is True
+        known = await second
+    assert known or other == "is cancelled"  # then it returned before the reply
+    last.cancel()
+    assert (await job.retry(), await job.ack()) == (True, False)
+    await aio.stands(done=0, waiting=1)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+async def test_a_refused_ack_has_settled_nothing_unless_an_earlier_copy_got_no_reply(
+    at: At, lost: int
+) -> None:
+    queue, flaky = at.flaky(ttl=60)
+    job = await at.taken(queue)
+    inner = flaky.verbs
+
+    async def refuse(settles: Any, within: float) -> list[Any]:
+        if flaky.calls["settle"] > lost:
+            raise ConfigError("planted")
+        raise StoreUnavailable("planted: no reply")
+
+    flaky.verbs = Overlaid(inner, settle=refuse)
+    with pytest.raises(ConfigError):
+        await job.ack()
+    # When the renewer then finds no delivery, only a request without a reply can have settled it
+    at.pass_(70)
+    assert await (await at.queue().take(timeout=5)).ack()
+    job._ctx.keeper.add_early(job._lease, job._ctx.now())
+    await at.until(lambda: job._lease.end is not None, "the renewer has seen it")
+    assert (job.settled, job.lost) == ((True, None) if lost else (False, Loss.EXPIRED))
+    assert await job.ack() is bool(lost)
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_a_settle_does_not_wait_longer_for_another_one_than_for_the_store(aio: At) -> None:
+    queue, flaky = aio.flaky(ttl=60)
+    job = await aio.taken(queue)
+    two = Settles(flaky.verbs, {"a": "answered", "b": "answered"})
+    flaky.verbs = Overlaid(two.verbs, settle=two.settle)
+    hanging = asyncio.create_task(job.ack(), name="a")
+    two.arrive["a"].set()
+    await aio.until(lambda: two.carried, "the first is carried out")
+    # When the store doesn't find the delivery, and the other reply doesn't come
+    for one in (two.arrive["b"], two.reply["b"]):
+        one.set()
+    # Then nothing but the other request can have settled it
+    assert await asyncio.create_task(job.ack(), name="b") is True
+    assert not hanging.done()
+    two.reply["a"].set()
+    assert await hanging is True
+    assert job.settled
+
+
+async def test_the_end_of_a_body_repeats_no_ack_after_another_call_has_settled(
+    at: At, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue, flaky = at.flaky(ttl=60, retry_delay=0, retry_delay_max=0)
+    inner = flaky.verbs
+
+    async def meanwhile(settles: Any, within: float) -> Any:
+        flaky.verbs = inner
+        assert await job.retry()
+        raise DiskFailed("planted")
+
+    async with await at.taken(queue) as job:
+        flaky.verbs = Overlaid(inner, settle=meanwhile)
+    assert "its ack is repeated" not in caplog.text
+    assert (await job.retry(), await job.ack()) == (True, False)
+    await at.stands(done=0, waiting=1)

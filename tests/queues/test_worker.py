@@ -190,3 +190,21 @@ def test_eight_workers_keep_order_and_never_two_in_a_group() -> None:
         assert wrong == []
         assert order == {f"g{g}": list(range(40)) for g in range(25)}
     assert one.done + two.done == 1000
+
+
+async def test_a_worker_reports_that_a_job_was_lost_during_its_work(
+    at: At, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue, jobs = at.queue(ttl=30), []
+
+    async def handle(job: Any) -> None:
+        jobs.append(job)
+        at.pass_(60)
+        assert await (await at.queue().take(timeout=5)).ack()
+        worker.stop()
+
+    worker = queue.worker(handle)
+    await queue.put("a", group="g")
+    await worker.run()
+    assert not jobs[0].settled
+    assert "the job is delivered again" in caplog.text

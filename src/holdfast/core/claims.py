@@ -275,7 +275,7 @@ class Attempt:
         ctx = self.ctx
         self.heard = ctx.now()
         pause = min(failure.retry_in, BARRED_S) * (1 - ctx.runtime.jitter() / 2) + ASK_AGAIN_S_MIN
-        if not self.wait or self.heard + pause >= self.end:
+        if self.heard + pause >= self.end:  # also if this is one try
             raise StoreUnavailable(f"{self.spec.name!r} can't be acquired now: {failure}")
         await ctx.runtime.sleep(pause)
 

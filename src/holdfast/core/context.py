@@ -316,7 +316,6 @@ class Context:
 
     async def prolong(self, leases: Sequence[Lease], within: float) -> Sequence[object]:
         """Renew leases of one kind (holds, deliveries or refreshes); return one answer for each."""
-        now = self.now()
         if leases[0].kind == "duty":
             from .guard import lease as duties
 
@@ -324,7 +323,8 @@ class Context:
         if leases[0].kind == "delivery":
             from .queue import lease as loans
 
-            return await loans.prolong(self.store, leases, now, within)
+            return await loans.prolong(self.store, leases, within)
+        now = self.now()
         return await self.store.renew([lease.renewal(now) for lease in leases], within)
 
     def require_open(self) -> None:

@@ -116,7 +116,6 @@ class Lease:
 
     def undo(self, reason: Loss) -> Undo:
         """Return the request that releases the claim after a loss, or when its client is closed."""
-        del reason
         return Leave(self.name, self.claim.id, self.fence, 0.0, self.suspect, self.longest_asked)
 
     def again(self) -> tuple[Undo]:
@@ -145,8 +144,7 @@ class Lease:
             self.loss(now)
         if self.reason is not None:
             return False
-        if until > self.stop_at:
-            until = self.stop_at
+        until = min(until, self.stop_at)
         if self.shorter:
             until = self._bounded(sent, until)
         if until > self.deadline:

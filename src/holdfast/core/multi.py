@@ -95,7 +95,6 @@ class MultiHoldBase:
     def _cut(self, level: int) -> None:
         """Finish the release after an interrupt at any point. There is only one level of
         reentry."""
-        del level
         self._abandon()
 
     def _abandon(self) -> None:

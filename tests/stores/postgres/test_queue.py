@@ -208,7 +208,7 @@ def test_what_must_be_on_the_disk_is_waited_for(
         with pytest.raises(StoreUnavailable):
             run_sync(queues.put(put_of("x", b"more"), 0.5))
         with pytest.raises(StoreUnavailable):
-            run_sync(queues.extend([job._lease.extension(0.0)], 0.5))
+            run_sync(queues.extend([job._lease.extension()], 0.5))
         take = job._lease.take._replace(id=uuid.uuid4().hex)
         with pytest.raises(StoreUnavailable):
             run_sync(queues.take(take, 0.5))

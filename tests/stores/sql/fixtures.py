@@ -94,7 +94,7 @@ def by_proxy(bench: Bench, proxy: Proxy, locks: Client, new_client: MakeClient) 
     queue.put(1)
     job = queue.take(timeout=10)
     store: Any = client._ctx.store
-    run_sync(store.queues.extend([job._lease.extension(0.0)], 10.0))
+    run_sync(store.queues.extend([job._lease.extension()], 10.0))
     job.ack()
     guard = client.guard(name, ttl=60)
     guard.get(lambda: 1)

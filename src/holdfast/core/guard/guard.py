@@ -138,7 +138,8 @@ class GuardBase:
             self._begin()
         span = self._options.timeout if timeout is DEFAULT else checks.wait(True, timeout)
         now = self._ctx.now()
-        value = await self._join(key, compute, now + span if span is not None else float("inf"))
+        end = float("inf") if span is None else now + span
+        value = await self._join(key, compute, end)
         self._ctx.untold[self._shared] = None
         if now - self._ctx.told > TELL_S:
             await tell(self._ctx)
@@ -147,7 +148,7 @@ class GuardBase:
         except codec.Damaged as wrong:
             log.warning("%s: %s; it is computed again", Entry(self._name, key), wrong)
         await self._invalidate((key,))
-        value = await self._join(key, compute, now + span if span is not None else float("inf"))
+        value = await self._join(key, compute, end)
         return self._opened(value.data)
 
     async def _join(self, key: str, compute: Compute, end: float) -> Value:

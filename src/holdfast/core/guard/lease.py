@@ -55,7 +55,6 @@ class DutyLease(Lease):
 
     def undo(self, reason: Loss) -> Undo:
         """Return the request that lets another caller acquire the refresh lease."""
-        del reason
         return self.abandon()
 
     def prolonging(self) -> Prolong:

@@ -161,13 +161,13 @@ class Refresh:
         try:
             (value,) = found or (await self._read(),)
             self._old = value
-            usable = value is not None and value.stale_in > 0
-            if value is not None and usable:
-                if not self._due(value):
-                    return self._fresh(value)
+            usable = value if value is not None and value.stale_in > 0 else None
+            if usable is not None:
+                if not self._due(usable):
+                    return self._fresh(usable)
                 if self._ctx.now() < self._guard._shared.busy.get(self._key, -math.inf):
-                    return self._serve(value)
-            wish = self._wish(not usable)
+                    return self._serve(usable)
+            wish = self._wish(usable is None)
             begun, again = await self._ask(wish)
         except StoreUnavailable as failure:
             self._ctx.require_open()
@@ -181,10 +181,10 @@ class Refresh:
         if isinstance(begun, Value):
             return self._fresh(begun)
         if isinstance(begun, Duty):
-            return await self._compute_as(wish, begun, again, value if usable else None)
-        if value is not None and usable:
+            return await self._compute_as(wish, begun, again, usable)
+        if usable is not None:
             self._note_busy(min(begun.retry_in, BUSY_S))
-            return self._serve(value)
+            return self._serve(usable)
         return await self._without(begun)
 
     async def _read(self) -> Value | None:

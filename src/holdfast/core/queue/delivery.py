@@ -39,8 +39,6 @@ class DeliveryBase:
         #: The verdict of the settle that counted, or of an unanswered settle.
         self._verdict: Verdict | None = None
         lease.hold_ref = ref(self)  # type: ignore[assignment]
-        if not lease.renewing:
-            ctx.unrenewed.add(self)  # type: ignore[arg-type]
 
     # -- state -----------------------------------------------------------------------------
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ...errors import LockLost
-from ..lease import Lease, Terms
+from ..lease import Lease
 from ..model import Loss
 from ..policy import renew_every
 from ..ports import Store, Undo
@@ -29,17 +30,15 @@ class DeliveryLease(Lease):
     #: The number of settles of this delivery under way.
     settling = 0
 
-    def __init__(
-        self, take: Take, job: Delivered, until: float, begun: float, terms: Terms, suspect: bool
-    ) -> None:
+    def __init__(self, take: Take, job: Delivered, until: float, suspect: bool) -> None:
         self.take = take
         self.job = job
         self.fence = job.fence
         self.deadline = until
         self.ttl = take.ttl
         self.every = renew_every(take.ttl)
-        self.renewing = terms.auto_renew
-        self.stop_at = begun + terms.max_hold
+        self.renewing = True
+        self.stop_at = math.inf
         self.suspect = suspect
         self.callbacks = []
         self.latches = []
@@ -68,18 +67,15 @@ class DeliveryLease(Lease):
             return self.settle(Verdict.RETURN)
         return self.settle(Verdict.DEAD if self.last else Verdict.RETRY, reason=str(reason))
 
-    def extension(self, now: float) -> Extend:
-        """Return the request that renews the lease, never beyond ``max_hold``."""
+    def extension(self) -> Extend:
+        """Return the request that renews the lease."""
         take, job = self.take, self.job
-        ttl = self.length(self.ttl, now)
-        return Extend(take.queue, job.group, job.seq, take.id, job.fence, ttl)
+        return Extend(take.queue, job.group, job.seq, take.id, job.fence, self.ttl)
 
 
-async def prolong(
-    store: Store, leases: Sequence[Lease], now: float, within: float
-) -> Sequence[object]:
+async def prolong(store: Store, leases: Sequence[Lease], within: float) -> Sequence[object]:
     """Renew deliveries; return one reply for each."""
-    extends = [one.extension(now) for one in leases if isinstance(one, DeliveryLease)]
+    extends = [one.extension() for one in leases if isinstance(one, DeliveryLease)]
     return await queues_of(store).extend(extends, within)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
 from .. import checks
-from ..lease import Terms
 from ..policy import REQUEST_S, deadline
 from ..ports import DiskFailed, Unreached
 from . import mending
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 
 #: Seconds for which a put waits for a store that doesn't answer.
 PUT_S = 10.0
-#: Deliveries are renewed with the default terms of a hold.
-_TERMS = Terms()
 
 
 class Retry(NamedTuple):
@@ -251,7 +248,7 @@ class QueueBase:
         made: list[DeliveryBase] = []
         try:
             for job in taken.deliveries:
-                lease = DeliveryLease(take, job, until, since, _TERMS, suspect)
+                lease = DeliveryLease(take, job, until, suspect)
                 made.append(self._delivery(ctx, lease, self._options.retry))
                 if suspect:
                     ctx.keeper.add_early(lease, ctx.now())

@@ -346,10 +346,10 @@ class Queue:
             if not (loan.take.patience.blocks and track.lane == GROUPED):
                 track.rows.popleft()
         elif verdict is Verdict.RETRY:
-            row.not_before = max(row.not_before, when + delay)
+            row.not_before = when + delay
         else:  # a released job is placed behind the jobs that are due already
             row.attempts -= 1
-            row.not_before = max(row.not_before, when)
+            row.not_before = when
         self.rest_or_line_up(track, row, now)
 
     def rest_or_line_up(self, track: Track, row: Row, now: float) -> None:

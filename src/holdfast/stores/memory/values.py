@@ -140,8 +140,7 @@ class Values:
                 at.waiting[wish.id] = box
             return Busy(at.lease_until - now) if at.id else Failing(at.pause_until - now, at.reason)
         at.waiting.pop(wish.id, None)
-        last = at.fence if kept is None else max(at.fence, kept.version)
-        at.id, at.owner, at.fence = wish.id, wish.owner, max(last + 1, int(now * 1e6))
+        at.id, at.owner, at.fence = wish.id, wish.owner, max(at.fence + 1, int(now * 1e6))
         at.lease_until = now + wish.lease
         return Duty(at.fence, wish.lease, at.failures)
 

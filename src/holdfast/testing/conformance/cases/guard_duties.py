@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from ....core.guard.model import Busy, Duty, Entry, EntryState, Finish, Prolong, Value, Wish
+from ....core.guard.model import (
+    Abandon,
+    Busy,
+    Duty,
+    Entry,
+    EntryState,
+    Finish,
+    Prolong,
+    Value,
+    Wish,
+)
 from ....core.guard.ports import guards_of
 from ....core.model import Gone
 from ....errors import ComputeFailed
@@ -189,6 +199,16 @@ async def a_duty_is_for_one_however_often_others_come(at: Arena) -> None:
         assert await guards.read([entry], WITHIN_S) == [None]
         assert await guards.finish(finish, WITHIN_S) is True
         assert await guards.invalidate([entry], WITHIN_S) == [True]
+
+
+@case("guard")
+async def a_duty_ends_once_and_only_by_its_holder(at: Arena) -> None:
+    guards, entry = guards_of(at.locks._ctx.store), Entry(at.name, "")
+    ours, theirs = (Wish(entry, end * 16, "owner", 60.0) for end in ("1f", "2e"))
+    assert isinstance(await guards.begin(ours, WITHIN_S), Duty)
+    for wish, held in ((theirs, False), (ours, True), (ours, False)):
+        assert await guards.abandon(Abandon(entry, wish.id, 60.0), WITHIN_S) is held
+    assert (await guards.look(entry, WITHIN_S)).owner == ""
 
 
 @case("guard")
