@@ -156,6 +156,21 @@ def test_a_job_of_which_only_its_id_is_left_is_named(path: Path, url: str) -> No
     assert told(path)[0].level is Level.OK
 
 
+def test_a_job_whose_id_is_unreadable_is_kept_and_its_new_id_is_named(path: Path, url: str) -> None:
+    with Client(url) as client:
+        queue = client.queue("q")
+        queue.put_many([{"payload": n, "id": f"job {n}"} for n in range(3)])
+        change(path, "UPDATE jobs SET id = x'ff00' WHERE id = 'job 1'")
+        assert told(path)[0].level is Level.FAIL
+        (found,) = [one for one in mended(path) if one.subject == "renamed"]
+        (new,) = {job.id for job in queue.jobs()} - {"job 0", "job 2"}
+        assert found.text == f"job 2 of queue 'q' now has the id {new!r}: its own one is unreadable"
+        # Then a later repair doesn't name it again
+        change(path, "UPDATE jobs SET id = x'ff00' WHERE id = 'job 0'")
+        assert [one.text[:5] for one in mended(path) if one.subject == "renamed"] == ["job 1"]
+        assert {job.payload for job in queue.take_many(9, timeout=0)} == {0, 1, 2}
+
+
 def test_what_is_whole_is_not_changed(path: Path, versions: list[bytes]) -> None:
     assert [one.level for one in mended(path)] == [Level.OK]
     Path(f"{path}-queues").write_bytes(versions[-1])
@@ -218,7 +233,8 @@ def judged(path: Path, before: set[str]) -> Iterator[str]:
             if Path(f"{path}-queues").read_bytes() != content:
                 yield "refused, and changed"
             return
-        if (missing := before - ids(path)) and not gone(said):
+        told_of = gone(said) + [one.text for one in said if one.subject == "renamed"]
+        if (missing := before - ids(path)) and not told_of:
             yield f"{len(missing)} are gone, and nobody says so"
         (again,) = told(path)
         if again.level is not Level.OK:

@@ -130,6 +130,7 @@ def _salvaged(old: sqlite3.Connection, made: sqlite3.Connection) -> Iterator[Fin
             "that use them, and move the file away; the next one makes a new one"
         )
     yield from _told(made, gone, spoken)
+    yield from _renamed(old, made)
     if unread & {"jobs", "queues"}:
         yield Finding(Level.WARN, "gone", "an unknown number of jobs could not be read")
 
@@ -151,3 +152,15 @@ def _told(
         if 0 < more < 1 << SEQ_BITS:
             text = f"{more} more of queue {names[queue]!r}, whose ids are unknown"
             yield Finding(Level.WARN, "gone", text)
+
+
+def _renamed(old: sqlite3.Connection, made: sqlite3.Connection) -> Iterator[Finding]:
+    """Yield a finding for each job that got another id, because its own one was unreadable."""
+    names = dict(made.execute("SELECT id, name FROM queues").fetchall())
+    for job, job_id in made.execute("SELECT job, id FROM jobs WHERE id = 'recovered-' || job"):
+        with suppress(sqlite3.Error):
+            if old.execute("SELECT 1 FROM jobs WHERE job = ? AND id = ?", (job, job_id)).fetchone():
+                continue  # an earlier repair gave it this id
+        text = f"{books.called(job, names)} now has the id {job_id!r}: its own one is unreadable"
+        remedy = "a put with its former id would add the job a second time"
+        yield Finding(Level.WARN, "renamed", text, remedy)
