@@ -65,7 +65,7 @@ class Settings(NamedTuple):
     #: Maximum seconds for connecting; less if the request has less time left.
     connect_s: float = 5.0
     #: The mode of recovery from a server that has lost data: reclaim, strict or off.
-    guard: str = "reclaim"
+    recovery: str = "reclaim"
     #: The grace period in seconds, in which nothing is granted; 0: the default of the mode.
     grace: float = 0.0
     #: Number of replicas that must confirm the writes of a grant.

@@ -23,8 +23,8 @@ from ....runtime.blocking import boottime
 from ....runtime.timers.aio import later
 from ..blocking.resp import NO_REPLY, NOTHING, REPLY_BYTES_MAX, TOO_LONG, Push, new_reader, strange
 from ..complaints import DEMOTED, NOSCRIPT, ServerSaid
-from ..guard import Guard, asks
 from ..library import packed
+from ..recovery import Recovery, asks
 from ..scripts import Call
 from .answer import Answer, Answers, new_answer, new_answers, wake_all
 from .exchange import BY_PUSH, LOADING, PLAIN, SEVERAL, Exchange, Slot
@@ -54,11 +54,11 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         label: str,
         heard: Callable[[bytes], Answer | None],
         ended: Callable[[Wire], None],
-        guard: Guard,
+        recovery: Recovery,
         ear: bool = False,
     ) -> None:
         loop = asyncio.get_running_loop()
-        super().__init__(guard, loop)
+        super().__init__(recovery, loop)
         self.label = label
         self._heard = heard
         self._ended = ended

@@ -24,8 +24,8 @@ from ....runtime.identity import hostname
 from ..complaints import ServerSaid, complaint, without_arguments
 from ..complaints import said as server_said
 from ..config import Settings
-from ..guard import Guard
 from ..library import packed
+from ..recovery import Recovery
 
 #: The class of redis-py for each kind of connection.
 _CLASSES: dict[str, Callable[[], type[Any]]] = {
@@ -97,9 +97,9 @@ class _Bounded:
 class Dialler:
     """Makes connections to one server."""
 
-    def __init__(self, settings: Settings, guard: Guard | None = None) -> None:
+    def __init__(self, settings: Settings, recovery: Recovery | None = None) -> None:
         self._settings = settings
-        self._guard = guard
+        self._recovery = recovery
         #: The protocol of new connections; it changes to 2 if the server doesn't support 3.
         self.protocol = settings.protocol
         arguments = dict(settings.arguments)
@@ -132,8 +132,8 @@ class Dialler:
         connection.until = until
         try:
             connection.connect()
-            if self._guard is not None:
-                connection.run_id = self._guard.server(connection.said)
+            if self._recovery is not None:
+                connection.run_id = self._recovery.server(connection.said)
         except BaseException:
             connection.disconnect()
             raise
@@ -153,7 +153,7 @@ class Dialler:
             self._greet(connection)
         else:
             connection.on_connect()
-        hello = self._guard.hello if self._guard is not None else ()
+        hello = self._recovery.hello if self._recovery is not None else ()
         wanted = [packed(*words) for words in hello]
         if not self._named:
             wanted.append(packed(b"CLIENT", b"SETNAME", own_name().encode()))
