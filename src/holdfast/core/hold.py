@@ -396,5 +396,5 @@ class HoldBase:
         return (
             f"lost {self.name!r} ({self._ctx.fence_of(self._lease, 'fence {}, ')}owner "
             f"{visible(self.owner)}): {reason}. "
-            "Stop the work that it guards, and acquire it again"
+            "Stop the work that it protects, and acquire it again"
         )

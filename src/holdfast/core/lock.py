@@ -225,15 +225,15 @@ class LockBase:
 
     async def _enter(self, entry: Entry) -> HoldBase:
         ctx = self._ctx
-        guard = ctx.runtime.guard() if self._terms.cancel_on_lost else None
+        scope = ctx.runtime.cancel_scope() if self._terms.cancel_on_lost else None
         begun = ctx.now()
         hold, holder = await self._try(self._timeout, begun)  # `_insist`, without its coroutine
         if hold is None:
             raise await self._busy(holder, ctx.now() - begun)
         try:
-            if guard is not None:
-                hold.on_lost(guard.lost)
-            self._door.enter(entry, hold, guard)
+            if scope is not None:
+                hold.on_lost(scope.lost)
+            self._door.enter(entry, hold, scope)
         except BaseException:
             hold._abandon()
             self._door.forget(entry)

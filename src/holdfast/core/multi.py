@@ -211,14 +211,14 @@ class MultiLockBase:
 
     async def _enter(self, entry: Entry) -> MultiHoldBase:
         cancels = any(lock._terms.cancel_on_lost for lock in self._locks)
-        guard = self._ctx.runtime.guard() if cancels else None
+        scope = self._ctx.runtime.cancel_scope() if cancels else None
         hold = await self._insist()
         try:
-            if guard is not None:
+            if scope is not None:
                 for lock, one in zip(self._locks, hold._holds, strict=True):
                     if lock._terms.cancel_on_lost:
-                        one.on_lost(guard.lost)
-            self._door.enter(entry, hold, guard)
+                        one.on_lost(scope.lost)
+            self._door.enter(entry, hold, scope)
             flow: Any = entry.flow
             hold._taken(entry.spot(ref(flow[0] if isinstance(flow, tuple) else flow)))
         except BaseException:
