@@ -20,6 +20,7 @@ from .lease import Lease, Terms
 from .model import DETACHED, Kind, Spec
 from .plain import visible
 from .policy import deadline
+from .refused_with import OneWith
 
 if TYPE_CHECKING:
     from .context import Context
@@ -34,7 +35,7 @@ PROLONGS = "prolongs"
 MANY = 16
 
 
-class LockBase:
+class LockBase(OneWith):
     """The logic of a lock, without its methods for threads or asyncio."""
 
     __slots__ = (

@@ -25,9 +25,10 @@ from .hold import HoldBase
 from .lock import LockBase
 from .model import DETACHED, Loss
 from .place import Spot
+from .refused_with import OneWith
 
 
-class MultiHoldBase:
+class MultiHoldBase(OneWith):
     """Holds on several names, in the order in which they were acquired."""
 
     __slots__ = ("__weakref__", "_before", "_holds", "_levels")
@@ -111,7 +112,7 @@ class MultiHoldBase:
         return await together.release(self._holds[0]._ctx, self._holds, self._levels)
 
 
-class MultiLockBase:
+class MultiLockBase(OneWith):
     """The logic of a multi-lock, without its methods for threads or asyncio."""
 
     __slots__ = ("__weakref__", "_ctx", "_door", "_locks", "_timeout")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ...core.policy import PATIENCE_S
-from ...core.url_options import any_text, number, seconds, word
+from ...core.url_options import NO_PLACE, any_text, number, seconds, word
 from ...errors import ConfigError
 from ...url import StoreURL, plain
 
@@ -253,10 +253,7 @@ def _places(url: StoreURL) -> tuple[str, str]:
     for text in url.host.split(","):
         found = _PLACE.fullmatch(text)
         if not found or not 0 <= int(found[2] or 0) < 65536:
-            raise ConfigError(
-                f"{url}: this is no host and port; write host, host:port or [IPv6 address]:port, "
-                "with a comma between several"
-            )
+            raise ConfigError(f"{url}: {NO_PLACE}, with a comma between several")
         hosts.append(plain(found[1].strip("[]")))
         ports.append(found[2] or "")
     return ",".join(hosts), ",".join(ports)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Self
 from ...core.policy import PATIENCE_S
 from ...core.ports import NotYet
 from ...errors import ConfigError, StoreUnavailable
-from .complaints import ServerSaid, complaint
+from .complaints import ServerSaid, complaint, no_redis
 from .config import Settings
 from .keys import BUCKETS
 from .library import EXTEND, JOIN, JOIN_FREE, NEXT, PUT, RECLAIM, RENEW, STAND, TAKE
@@ -173,6 +173,9 @@ class Recovery:
     def server(self, said: Sequence[Reply]) -> bytes:
         """The run id from the replies to `hello`; empty if it is hidden or recovery is off."""
         texts = [bytes(one) if isinstance(one, bytes | bytearray) else b"" for one in said]
+        for odd in texts:
+            if odd and b":" not in odd:
+                raise ConfigError(no_redis(self.label, f"it answers INFO with {odd[:40]!r}"))
         if not self.on:
             self._keeps_all(b"".join(texts))
             return b""

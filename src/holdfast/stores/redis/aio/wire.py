@@ -180,7 +180,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
                     if not self._part(pending[0][0], reply, given):
                         continue
                 else:
-                    self._odd(pending[0], reply)
+                    self._odd(reply)
                 if self.over:
                     return
                 pending.popleft()  # only now, as Ctrl-C may come between any two lines
@@ -216,9 +216,11 @@ class Wire(Exchange, asyncio.BufferedProtocol):
             self._leave(reply)
         return True
 
-    def _odd(self, slot: Slot, reply: Any) -> None:
+    def _odd(self, reply: Any) -> None:
         """Handle a reply without a tag: an error, or the reply to a plain command."""
-        answer, tag, _, _, what, _ = slot
+        if not self._pending:
+            raise ValueError("no request is under way")
+        answer, tag, _, _, what, _ = slot = self._pending[0]
         if what is LOADING:
             self._loaded(reply)
         if isinstance(reply, ServerSaid):
@@ -242,7 +244,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
 
     def _pushed(self, reply: Any, given: list[Answer]) -> None:
         if not isinstance(reply, list):
-            self._odd(self._pending[0], reply)
+            self._odd(reply)
             if not self.over:
                 self._pending.popleft()
         elif reply[0] in (b"message", b"smessage"):

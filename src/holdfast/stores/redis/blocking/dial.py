@@ -21,7 +21,14 @@ from ....core.ports import Unreached
 from ....errors import ConfigError, HoldfastError, StoreUnavailable
 from ....runtime.blocking import boottime
 from ....runtime.identity import hostname
-from ..complaints import ServerSaid, complaint, without_arguments
+from ..complaints import (
+    NO_PASSWORD,
+    WRONG_PASSWORD,
+    ServerSaid,
+    complaint,
+    no_redis,
+    without_arguments,
+)
 from ..complaints import said as server_said
 from ..config import Settings
 from ..library import packed
@@ -208,9 +215,9 @@ def _unwelcome(settings: Settings, wrong: Exception) -> HoldfastError:
     if "without any password configured" in text:
         hint = "it has no password: remove the one in the URL"
     elif not {"username", "password", "credential_provider"} & set(settings.arguments):
-        hint = f"it requires a password: {settings.login}"
+        hint = f"{NO_PASSWORD}: {settings.login}"
     else:
-        hint = "user name or password is wrong"
+        hint = WRONG_PASSWORD
     return ConfigError(f"{settings.label} refuses the login; {hint}. The error: {text}")
 
 
@@ -247,9 +254,9 @@ def unreachable(settings: Settings, wrong: Exception) -> HoldfastError:
         return ConfigError(f"{label} supports no TLS, or no common version or cipher: {text}")
     usual = said.RedisError | said.RedisClusterException | OSError
     if isinstance(wrong, said.InvalidResponse) or not isinstance(wrong, usual):
-        return ConfigError(
-            f"the peer at {label} is no Redis, or a proxy in between is wrong: {text:.200}"
-        )
+        if isinstance(wrong, AttributeError | TypeError):  # redis-py expected another type
+            text = f"its greeting can't be read ({text})"
+        return ConfigError(no_redis(label, text))
     if isinstance(wrong, said.TimeoutError):
         hint = "; for a server without TLS write redis://" if settings.kind == "tls" else ""
         return Unreached(f"{label} did not answer while a connection was made: {text}{hint}")
