@@ -14,7 +14,7 @@ from typing import Any
 import redis
 
 from holdfast.core.model import Claim, Kind, Leave, Renewal, Spec
-from holdfast.stores.redis.keys import BUCKETS, guard_of
+from holdfast.stores.redis.keys import BUCKETS, recovery_of
 from holdfast.stores.redis.library import SCRIPTS, load_command, packed
 from holdfast.stores.redis.scripts import Call, Requests, ending
 
@@ -57,7 +57,7 @@ class Server:
         run_id = str(self.client.info("server")["run_id"]).encode()
         self.ending = ending(run_id)
         # Set the keys of recovery to the values that they have on a server without data loss.
-        self.send([packed(b"SET", guard_of(PREFIX, b), run_id) for b in range(BUCKETS)])
+        self.send([packed(b"SET", recovery_of(PREFIX, b), run_id) for b in range(BUCKETS)])
 
     def send(self, wires: Sequence[bytes]) -> list[Any]:
         """Send all requests in one write; return their replies."""

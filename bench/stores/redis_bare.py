@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.core.model import Claim, Kind, Leave, Spec
-from holdfast.stores.redis.keys import bucket_of, guard_of
+from holdfast.stores.redis.keys import bucket_of, recovery_of
 from holdfast.stores.redis.library import JOIN, LEAVE, load_command
 from holdfast.stores.redis.scripts import Requests, ending
 
@@ -62,7 +62,7 @@ def same(name: str) -> Bytes:
     run_id = said.partition("run_id:")[2].split()[0].encode()
     ask = Requests(PREFIX)
     claim = Claim(secrets.token_hex(16), Spec(name, Kind.LOCK, 1, 1, _TTL_S, OWNER))
-    record = command(b"SET", guard_of(PREFIX, bucket_of(name.encode())), run_id)
+    record = command(b"SET", recovery_of(PREFIX, bucket_of(name.encode())), run_id)
     return Bytes(
         [(record, 1), *((load_command(script), 2) for script in (JOIN, LEAVE))],
         ask.join(claim, True).head + ending(run_id),

@@ -43,13 +43,13 @@ class Ledger:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._guard = SqlFence()
+        self._fences = SqlFence()
         with self._open() as database:
             database.execute("PRAGMA journal_mode = WAL")
             database.execute(_TABLE)
             database.execute(_ONCE)
             database.execute(_OUTBOX)
-            self._guard.create(database)
+            self._fences.create(database)
 
     @contextlib.contextmanager
     def _open(self) -> Generator[sqlite3.Connection]:
@@ -68,7 +68,7 @@ class Ledger:
         written for this merchant since. A second entry of the same refund changes nothing.
         """
         with self._open() as database:
-            self._guard.advance(database, f"merchant:{refund.merchant}", job)
+            self._fences.advance(database, f"merchant:{refund.merchant}", job)
             row = (refund.id, refund.merchant, refund.order, refund.cents, receipt)
             sql = f"INSERT INTO ledger ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)"
             database.execute(f"{sql} ON CONFLICT (refund) DO NOTHING", row)

@@ -97,7 +97,7 @@ def test_a_killed_waiting_command_leaves_the_line(world: World) -> None:
 
 
 #: Detect two running commands by flock(1): it is held while any process of the command lives.
-GUARDED = """
+EXCLUSIVE = """
 exec 9>> {mark}
 flock -n 9 || echo two >> {twice}
 sleep 0.03; sleep 0.03; sleep 0.03
@@ -111,7 +111,7 @@ def test_however_often_we_are_killed_two_commands_never_run_at_once(world: World
     print(f"seed {seed}")
     chance = random.Random(seed)
     mark, twice, runs = world.path("mark"), world.path("twice"), world.path("runs")
-    script = GUARDED.format(mark=mark, twice=twice, runs=runs)
+    script = EXCLUSIVE.format(mark=mark, twice=twice, runs=runs)
     for _ in range(KILLS):
         first, second = (world.start("run", "job", "--", "sh", "-c", script) for _ in range(2))
         time.sleep(chance.uniform(0.05, 0.35))

@@ -70,12 +70,12 @@ def test_a_lock_that_was_lost_as_the_command_ended_is_still_a_loss(world: World)
 def test_a_lease_that_ends_during_the_release_keeps_the_exit_status(world: World) -> None:
     stops = [
         "import os, signal",
-        "from holdfast.cli.keep import Guard",
-        "release = Guard._release",
-        "def stop_first(guard):",
+        "from holdfast.cli.keep import HolderProcess",
+        "release = HolderProcess._release",
+        "def stop_first(holder):",
         "    os.kill(os.getpid(), signal.SIGSTOP)",
-        "    return release(guard)",
-        "Guard._release = stop_first",
+        "    return release(holder)",
+        "HolderProcess._release = stop_first",
     ]
     command = world.folder / "bin" / "holdfast"
     head, rest = command.read_text().split("\n", 1)

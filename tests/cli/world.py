@@ -67,7 +67,7 @@ class Started:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.pid = process.pid
-        #: The process ids that the guarded command has written: its own first.
+        #: The process ids that the command has written: its own first.
         self.pids: list[int] = []
 
     @property

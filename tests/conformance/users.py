@@ -40,7 +40,7 @@ def redis(request: pytest.FixtureRequest, ends: ExitStack) -> Bench:
     users = (" ".join([*redis_rights.rights(), *more]), poor)
     one = ends.enter_context(RedisServer(folder, password="sesame", users=users, tls=certificate))
     at = f"127.0.0.1:{one.port}"
-    wrong = "user name or password is wrong"
+    wrong = "the user or the password is wrong"
     return Bench(
         lambda host, port: f"redis://:sesame@{host}:{port}?grace=3",
         one.host,

@@ -219,3 +219,22 @@ def test_an_asyncio_lock_refuses_a_call_whose_result_cannot_be_awaited() -> None
     with pytest.raises(ConfigError, match="NoneType, which can't be awaited"):
         asyncio.run(call())
     assert ran == ["plain"]
+
+
+@pytest.mark.parametrize("main", ["main", None, generator, asyncgen, coroutine])
+def test_an_election_for_threads_refuses_what_it_can_t_run_as_the_leader(main: Any) -> None:
+    refused = pytest.raises(ConfigError, match=r"run\(\) takes a function|inside of run\(\)")
+    with Client("memory://decorated") as locks, refused:
+        locks.election("x", timeout=0).run(main)
+    assert ran == []
+
+
+@pytest.mark.parametrize("main", ["main", None, generator, asyncgen])
+def test_an_election_of_asyncio_refuses_what_it_can_t_run_as_the_leader(main: Any) -> None:
+    async def elect() -> None:
+        async with AsyncClient("memory://decorated") as locks:
+            await locks.election("x", timeout=0).run(main)
+
+    with pytest.raises(ConfigError, match=r"run\(\) takes a function|inside of run\(\)"):
+        asyncio.run(elect())
+    assert ran == []

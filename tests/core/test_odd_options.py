@@ -160,6 +160,7 @@ def test_every_option_is_tried_with_what_is_wrong_or_is_known_to_be_any_text(sch
         ("postgresql://h/db?target_session_attrs=standby", "can be written to"),
         ("postgresql://h:" + "9" * 5000 + "/db", "no host and port"),
         ("redis://h:" + "9" * 5000, "no host and port"),
+        ("redis://h:abc", "a number from 1 to 65535; write host"),
         ("redis://h/" + "9" * 5000, "no database"),
         ("mysql://h:" + "9" * 5000 + "/db", "no host and port"),
         ("redis+cluster://h:" + "9" * 5000, "host and port"),

@@ -136,11 +136,11 @@ HISTORIES: dict[str, tuple[list[Event], dict[str, int]]] = {
     "overtaken in line": (OVERTAKEN, {"FIFO": 1}),
     "overtaken while stopped": (OVERTAKEN + away("one", 2.5, 2.9), {}),
     "two writes at once": (WRITES, {}),
-    "a late write": (WRITES + write("two", 3, 4, 9), {"guarded writes": 1}),
+    "a late write": (WRITES + write("two", 3, 4, 9), {"fenced writes": 1}),
     "a late write that was refused": (WRITES + write("two", 3, 4, 9, accepted=False), {}),
     "the order of the resource": (
         write("one", 1, 2, 10, order=1) + write("two", 1, 2, 9, order=2),
-        {"guarded writes": 1},
+        {"fenced writes": 1},
     ),
     "a worker whose end is not recorded": (asks("one", 1, 1), {}),
     "a waiter that is never answered": (GONE, {"acquire answered": 1}),

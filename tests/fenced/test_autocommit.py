@@ -24,31 +24,31 @@ class Silent:
 
 
 def test_the_server_is_asked_whether_a_transaction_was_begun(shared_mariadb: MariadbServer) -> None:
-    url, guard = urlsplit(shared_mariadb.url), SqlFence("fence_auto", paramstyle=pymysql)
+    url, fences = urlsplit(shared_mariadb.url), SqlFence("fence_auto", paramstyle=pymysql)
     place = {"host": url.hostname, "port": url.port, "user": url.username}
     login = {"password": url.password or "", "database": url.path.strip("/")}
     with contextlib.closing(pymysql.connect(**place, **login, autocommit=True)) as orders:
-        guard.create(orders)
+        fences.create(orders)
         silent = Silent(orders, True)
         with pytest.raises(ConfigError, match="Turn autocommit off"):
-            guard.advance(silent, "a", 7)
-        assert guard.fence(silent, "a") == 0
+            fences.advance(silent, "a", 7)
+        assert fences.fence(silent, "a") == 0
         orders.begin()
-        assert guard.advance(silent, "a", 7) == 7
+        assert fences.advance(silent, "a", 7) == 7
         orders.rollback()
-        assert guard.fence(silent, "a") == 0
+        assert fences.fence(silent, "a") == 0
         # Without autocommit nothing is asked
         orders.autocommit(False)
-        assert guard.advance(Silent(orders, False), "b", 7) == 7
+        assert fences.advance(Silent(orders, False), "b", 7) == 7
         orders.rollback()
 
 
 @pytest.mark.parametrize("driver", ["MySQLdb", "pg8000"])
 def test_a_connection_with_an_unknown_autocommit_state_is_refused(driver: str) -> None:
     with contextlib.closing(sqlite3.connect(":memory:")) as other:
-        guard = SqlFence(paramstyle="qmark")
-        guard._module = driver
-        guard.create(other)
+        fences = SqlFence(paramstyle="qmark")
+        fences._module = driver
+        fences.create(other)
         with pytest.raises(ConfigError, match="neither the driver nor the server shows it"):
-            guard.advance(Silent(other, True), "a", 7)
+            fences.advance(Silent(other, True), "a", 7)
         assert not other.in_transaction

@@ -61,37 +61,37 @@ def in_halves(step: Callable[[], object]) -> Callable[[Any, bytes], None]:
 
 
 CASES = {
-    "first append": (b"", lambda guard: guard.append(7, b"second\n"), b"second\n"),
-    "append": (b"first\n", lambda guard: guard.append(7, b"second\n"), b"first\nsecond\n"),
-    "replace": (b"first\n", lambda guard: guard.replace(7, b"second\n"), b"second\n"),
-    "first replace": (b"", lambda guard: guard.replace(7, b"second\n"), b"second\n"),
+    "first append": (b"", lambda fenced: fenced.append(7, b"second\n"), b"second\n"),
+    "append": (b"first\n", lambda fenced: fenced.append(7, b"second\n"), b"first\nsecond\n"),
+    "replace": (b"first\n", lambda fenced: fenced.replace(7, b"second\n"), b"second\n"),
+    "first replace": (b"", lambda fenced: fenced.replace(7, b"second\n"), b"second\n"),
 }
 
 
 def started(path: Path, case: str, durable: bool) -> FencedFile:
     """A file as it is before a write."""
-    guard = FencedFile(path, durable=durable, timeout=5)
+    fenced = FencedFile(path, durable=durable, timeout=5)
     if CASES[case][0]:
-        guard.append(5, CASES[case][0])
-    return guard
+        fenced.append(5, CASES[case][0])
+    return fenced
 
 
-def old_or_new(guard: FencedFile, case: str, told: bool) -> None:
+def old_or_new(fenced: FencedFile, case: str, told: bool) -> None:
     """The file is as before or as after; if it shows the new data, older fences are refused."""
     before, _, after = CASES[case]
-    seen = guard.read() if guard.path.exists() else b""
+    seen = fenced.read() if fenced.path.exists() else b""
     assert seen in (before, after)
     assert seen == after or not told
-    assert guard.fence() in ((7,) if seen == after else (0 if not before else 5, 7))
-    if guard.fence() == 7:
-        for write in (guard.append, guard.replace):
+    assert fenced.fence() in ((7,) if seen == after else (0 if not before else 5, 7))
+    if fenced.fence() == 7:
+        for write in (fenced.append, fenced.replace):
             with pytest.raises(FenceRejected):
                 write(6, b"late\n")
-    assert (guard.read() if guard.path.exists() else b"") == seen
+    assert (fenced.read() if fenced.path.exists() else b"") == seen
     # And the next holder continues from there and removes the leftovers
-    guard.append(8, b"next\n")
-    assert guard.path.read_bytes() == seen + b"next\n"
-    assert not Path(f"{guard.path}.fence.new").exists()
+    fenced.append(8, b"next\n")
+    assert fenced.path.read_bytes() == seen + b"next\n"
+    assert not Path(f"{fenced.path}.fence.new").exists()
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -101,17 +101,17 @@ def test_a_death_before_any_system_call_leaves_the_old_or_the_new(
 ) -> None:
     for at in itertools.count(1):
         # Given a file, and a writer that dies before its at-th step
-        guard = started(tmp_path / f"{at}", case, durable)
+        fenced = started(tmp_path / f"{at}", case, durable)
 
-        def work(child: Child, guard: FencedFile = guard, at: int = at) -> None:
+        def work(child: Child, fenced: FencedFile = fenced, at: int = at) -> None:
             Killer(at).arm()
-            CASES[case][1](guard)
+            CASES[case][1](fenced)
             child.say("done")
 
         with Child(work) as writer:
             told = writer.hear() == "done"
             ended = writer.end()
-        old_or_new(guard, case, told)
+        old_or_new(fenced, case, told)
         if told:
             break
     assert ended == 0
@@ -127,15 +127,15 @@ def test_ctrl_c_at_any_moment_leaves_the_old_or_the_new_and_a_free_file(
 ) -> None:
     monkeypatch.setattr(files, "write", in_halves(lambda: None))
     for at in itertools.count(1):
-        guard = started(tmp_path / f"{at}", case, False)
+        fenced = started(tmp_path / f"{at}", case, False)
         strike = Strike(at, within=("holdfast", __name__))
         with contextlib.suppress(KeyboardInterrupt), strike:
-            CASES[case][1](guard)
+            CASES[case][1](fenced)
         # Then nothing stays open, and the file isn't locked
         if open_paths(tmp_path):
             gc.collect()
         assert not open_paths(tmp_path), strike.where
-        old_or_new(guard, case, not strike.where)
+        old_or_new(fenced, case, not strike.where)
         if not strike.where:
             break
     assert at > 50
@@ -154,26 +154,26 @@ def test_a_full_disk_keeps_nothing_of_the_write_and_everything_before_it(
     tmp_path: Path, durable: bool
 ) -> None:
     # Given a file of 30,000 bytes on a disk that has room for 40,000 in each file
-    guard = FencedFile(tmp_path / "ledger", durable=durable)
-    guard.append(5, b"a" * 30_000)
+    fenced = FencedFile(tmp_path / "ledger", durable=durable)
+    fenced.append(5, b"a" * 30_000)
     with no_file_longer(40_000):
         # When more is written than there is room for
-        for write, data in ((guard.append, b"b" * 10_001), (guard.replace, b"c" * 40_001)):
+        for write, data in ((fenced.append, b"b" * 10_001), (fenced.replace, b"c" * 40_001)):
             with pytest.raises(OSError, match=r"nothing of this write was kept.*ledger"):
                 write(6, data)
-        assert guard.path.read_bytes() == b"a" * 30_000
+        assert fenced.path.read_bytes() == b"a" * 30_000
         # Then a write that fits is still accepted, and the fence holds
-        guard.append(6, b"d" * 10_000)
+        fenced.append(6, b"d" * 10_000)
         with pytest.raises(FenceRejected):
-            guard.append(5, b"")
-    assert guard.read() == b"a" * 30_000 + b"d" * 10_000
+            fenced.append(5, b"")
+    assert fenced.read() == b"a" * 30_000 + b"d" * 10_000
     assert sorted(os.listdir(tmp_path)) == ["ledger", "ledger.fence"]
 
 
 def test_no_room_for_the_sidecar_is_an_error_and_no_write(tmp_path: Path) -> None:
-    guard = FencedFile(tmp_path / "ledger")
+    fenced = FencedFile(tmp_path / "ledger")
     for room in (0, 100, 4096, 8192 + 5):
         with no_file_longer(room), pytest.raises(OSError, match="nothing of this write was kept"):
-            guard.append(1, b"x")
-    guard.append(1, b"x")
-    assert (guard.read(), guard.fence()) == (b"x", 1)
+            fenced.append(1, b"x")
+    fenced.append(1, b"x")
+    assert (fenced.read(), fenced.fence()) == (b"x", 1)

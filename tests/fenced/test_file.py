@@ -165,20 +165,20 @@ def test_what_others_did_to_a_settled_file_is_never_cut(ledger: FencedFile) -> N
 
 
 def test_a_call_waits_no_longer_than_its_timeout(tmp_path: Path) -> None:
-    guard = FencedFile(tmp_path / "x", durable=False, timeout=0.05)
-    guard.append(1, "a")
+    fenced = FencedFile(tmp_path / "x", durable=False, timeout=0.05)
+    fenced.append(1, "a")
     whose = f"process {os.getpid()} is in the middle"
-    with lock.locked(place(str(guard.path)), True, 1.0):
-        for call in (guard.read, guard.fence, lambda: guard.append(2, "b")):
+    with lock.locked(place(str(fenced.path)), True, 1.0):
+        for call in (fenced.read, fenced.fence, lambda: fenced.append(2, "b")):
             with pytest.raises(NotAcquired, match=whose) as told:
                 call()
-            assert told.value.name == str(guard.path)
+            assert told.value.name == str(fenced.path)
             assert 0.05 <= told.value.waited < 20
         once = FencedFile(tmp_path / "x", timeout=0)
         with pytest.raises(NotAcquired):
             once.append(2, "b")
-    guard.append(2, "b")
-    assert guard.read() == b"ab"
+    fenced.append(2, "b")
+    assert fenced.read() == b"ab"
     for wrong in (-2, float("nan"), "1"):
         with pytest.raises(ConfigError):
             FencedFile(tmp_path / "x", timeout=wrong)  # type: ignore[arg-type]
@@ -186,10 +186,10 @@ def test_a_call_waits_no_longer_than_its_timeout(tmp_path: Path) -> None:
 
 def test_a_sidecar_that_is_replaced_while_one_waits_is_noticed(tmp_path: Path) -> None:
     # Given a writer that waits for the sidecar
-    guard = FencedFile(tmp_path / "x", durable=False)
-    guard.append(5, "a")
-    where = place(str(guard.path))
-    writer = threading.Thread(target=guard.append, args=(3, "late"))
+    fenced = FencedFile(tmp_path / "x", durable=False)
+    fenced.append(5, "a")
+    where = place(str(fenced.path))
+    writer = threading.Thread(target=fenced.append, args=(3, "late"))
     with lock.locked(where, True, 1.0):
         writer.start()
         end = time.monotonic() + 10
@@ -201,8 +201,8 @@ def test_a_sidecar_that_is_replaced_while_one_waits_is_noticed(tmp_path: Path) -
         FencedFile(where.data).append(2, "b")
     writer.join(10)
     # Then its write is recorded in the new sidecar, not in the deleted one
-    assert guard.fence() == 3
-    assert guard.read() == b"ablate"
+    assert fenced.fence() == 3
+    assert fenced.read() == b"ablate"
 
 
 def times_open(path: Path) -> int:

@@ -50,9 +50,9 @@ def test_root_leaves_a_sidecar_that_the_owner_of_the_file_may_write(tmp_path: Pa
     path = tmp_path / "theirs"
     path.write_bytes(b"")
     os.chown(path, 12345, 54321)
-    guard = FencedFile(path)
-    guard.append(1, "x")
-    guard.replace(1, "y")
+    fenced = FencedFile(path)
+    fenced.append(1, "x")
+    fenced.replace(1, "y")
     for name in ("theirs", "theirs.fence"):
         about = (tmp_path / name).stat()
         assert (about.st_uid, about.st_gid) == (12345, 54321), name
@@ -83,7 +83,7 @@ def test_a_group_that_can_t_be_kept_is_replaced_by_none() -> None:
             assert stat.S_IMODE(about.st_mode) == 0o606
 
 
-def test_all_ways_to_a_file_meet_in_one_guard(
+def test_all_ways_to_a_file_lead_to_one_fenced_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a file behind a link, a linked folder and a relative path
@@ -95,17 +95,17 @@ def test_all_ways_to_a_file_meet_in_one_guard(
     ways = [FencedFile(w) for w in ("link", "folder/ledger", b"real/../real/ledger")]
     monkeypatch.chdir("/")
     # When it is written through each of them
-    for fence, guard in enumerate(ways, 1):
-        guard.replace(fence, f"{fence}")
+    for fence, fenced in enumerate(ways, 1):
+        fenced.replace(fence, f"{fence}")
     # Then there is one file with one fence, and the link is still a link
-    assert {guard.read() for guard in ways} == {b"3"}
+    assert {fenced.read() for fenced in ways} == {b"3"}
     with pytest.raises(FenceRejected):
         ways[0].append(2, "late")
     assert (tmp_path / "link").is_symlink()
     assert sorted(os.listdir(real)) == ["ledger", "ledger.fence"]
 
 
-def test_a_link_put_in_the_place_of_a_guarded_file_is_not_followed(
+def test_a_link_put_in_the_place_of_a_fenced_file_is_not_followed(
     ledger: FencedFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other"
@@ -141,10 +141,10 @@ def test_what_is_no_regular_file_is_refused_without_a_sidecar(tmp_path: Path, ki
         os.mkfifo(path)
     else:
         path = Path("/dev/null")
-    guard = FencedFile(path)
+    fenced = FencedFile(path)
     gc.collect()  # what others left open isn't closed meanwhile
     before = os.listdir("/proc/self/fd")
-    for call in (lambda: guard.append(1, "x"), lambda: guard.replace(1, "x"), guard.read):
+    for call in (lambda: fenced.append(1, "x"), lambda: fenced.replace(1, "x"), fenced.read):
         with pytest.raises(ConfigError, match="regular file"):
             call()
     assert os.listdir("/proc/self/fd") == before
@@ -165,20 +165,20 @@ def test_what_is_no_regular_file_is_refused_without_a_sidecar(tmp_path: Path, ki
 )
 def test_names_of_odd_bytes_are_only_names(tmp_path: Path, name: bytes) -> None:
     path = os.fsencode(tmp_path) + b"/" + name
-    guard = FencedFile(path)
-    guard.append(2, "a")
-    guard.replace(2, "b")
+    fenced = FencedFile(path)
+    fenced.append(2, "a")
+    fenced.replace(2, "b")
     assert sorted(os.listdir(os.fsencode(tmp_path))) == [name, name + b".fence"]
     with pytest.raises(FenceRejected) as told:
-        guard.append(1, "x")
+        fenced.append(1, "x")
     assert str(told.value).isprintable()
-    assert repr(guard).isprintable()
+    assert repr(fenced).isprintable()
 
 
 @pytest.mark.parametrize(
     "wrong", ["", "a\0b", "/", "x.fence", "x.fence.new", "n" * 246, 7, None], ids=repr
 )
-def test_what_can_t_be_a_guarded_path_is_refused(wrong: object) -> None:
+def test_what_can_t_be_the_path_of_a_fenced_file_is_refused(wrong: object) -> None:
     with pytest.raises(ConfigError):
         FencedFile(wrong)  # type: ignore[arg-type]
 

@@ -71,7 +71,7 @@ class History:
     def _folder(self, life: int) -> Path:
         return self.room / f"life{life}"
 
-    def _guard(self) -> FencedFile:
+    def _fenced(self) -> FencedFile:
         return FencedFile(self.disk.folder / "ledger", durable=self.durable)
 
     def _process(self) -> None:
@@ -96,9 +96,9 @@ class History:
         after = {(data if replaces else old + data): self.fence for old in before}
         self.possible = {**before, **after}  # from now on it may be either
         self.story.append(f"{'replace' if replaces else 'append'} {self.fence}: {len(data)} bytes")
-        guard = self._guard()
+        fenced = self._fenced()
         try:
-            (guard.replace if replaces else guard.append)(self.fence, data)
+            (fenced.replace if replaces else fenced.append)(self.fence, data)
         except OSError as wrong:
             self.story.append(f"failed: {wrong.strerror}")
             if "nothing of this write was kept" in str(wrong):
@@ -112,24 +112,24 @@ class History:
 
         The data of a killed process can be visible, and be lost later with the power.
         """
-        guard = self._guard()
+        fenced = self._fenced()
         try:
-            seen = guard.read()
+            seen = fenced.read()
         except FileNotFoundError:
             seen = b""
         if seen not in self.possible:
             raise Violation(f"{len(seen)} bytes: lost, torn or mixed")
         least = self.possible[seen]
-        if guard.fence() < least:
-            raise Violation(f"shows a write of fence {least}, but accepts {guard.fence()}")
+        if fenced.fence() < least:
+            raise Violation(f"shows a write of fence {least}, but accepts {fenced.fence()}")
         if least > 1:
-            for write in (guard.append, guard.replace):
+            for write in (fenced.append, fenced.replace):
                 try:
                     write(least - 1, b"late")
                 except FenceRejected:
                     continue
                 raise Violation(f"accepted {least - 1} after {least}")
-            certain = True  # since the guard has mended and synced what it found
+            certain = True  # since the fenced has mended and synced what it found
         if certain:
             self.possible = {seen: least}
 

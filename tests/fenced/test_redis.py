@@ -33,17 +33,17 @@ class Face:
         self.look = server.client()
         self._runner = asyncio.Runner()
         port = {"host": server.host, "port": server.port}
-        self.guard: Any
+        self.fenced: Any
         self.client: Any
         if face == "asyncio":
             self.client = redis.asyncio.Redis(**port, **options)
-            self.guard = AsyncFencedRedis(self.client)
+            self.fenced = AsyncFencedRedis(self.client)
         else:
             self.client = redis.Redis(**port, **options)
-            self.guard = FencedRedis(self.client)
+            self.fenced = FencedRedis(self.client)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self.guard, name)
+        method = getattr(self.fenced, name)
 
         def call(*args: Any, **options: Any) -> Any:
             found = method(*args, **options)
@@ -55,7 +55,7 @@ class Face:
 
     def close(self) -> None:
         self.look.close()
-        if isinstance(self.guard, AsyncFencedRedis):
+        if isinstance(self.fenced, AsyncFencedRedis):
             self._runner.run(self.client.aclose())
         else:
             self.client.close()
@@ -95,7 +95,7 @@ def test_equal_and_greater_fences_are_accepted_and_keys_are_apart(
     assert face.fence(f"{own_name}-none") == 0
 
 
-def test_any_command_of_one_key_is_guarded(face: Face, own_name: str) -> None:
+def test_any_command_of_one_key_is_fenced(face: Face, own_name: str) -> None:
     assert face.execute(1, "HSET", own_name, "state", "paid", "by", b"\xff\0") == 2
     assert face.execute(2, "hget", own_name, "nothing") is None
     assert face.execute(2, "HGETALL", own_name) == [b"state", b"paid", b"by", b"\xff\0"]
@@ -165,12 +165,12 @@ def test_the_client_of_a_sentinel_and_the_least_rights_will_do(
     place = ("127.0.0.1", watched.sentinels[0].port)
     client = Sentinel([place]).master_for(NAME, username="writer", password="secret")
     with client:
-        guard = FencedRedis(client)
-        guard.execute(2, "HSET", "x", "state", "new")
+        fenced = FencedRedis(client)
+        fenced.execute(2, "HSET", "x", "state", "new")
         with pytest.raises(FenceRejected):
-            guard.execute(1, "HSET", "x", "state", "late")
+            fenced.execute(1, "HSET", "x", "state", "late")
         with pytest.raises(redis.ResponseError, match=r"(?i)permission|can't run"):
-            guard.delete(3, "x")
+            fenced.delete(3, "x")
     assert watched.primary.ask("HGET", "x", "state") == b"new"
 
 
@@ -193,21 +193,21 @@ def test_any_client_will_do(
 
 def test_the_oldest_redis_will_do(new_redis: NewRedis) -> None:
     with new_redis(server=old_program()).client() as client:
-        guard = FencedRedis(client)
-        guard.set(2, "x", "two")
+        fenced = FencedRedis(client)
+        fenced.set(2, "x", "two")
         with pytest.raises(FenceRejected):
-            guard.set(1, "x", "late")
-        assert guard.fence("x") == 2
+            fenced.set(1, "x", "late")
+        assert fenced.fence("x") == 2
 
 
 def test_a_fence_may_be_forgotten_in_the_end(shared_redis: RedisServer, own_name: str) -> None:
     with shared_redis.client() as client:
-        guard = FencedRedis(client, remember=3600)
-        guard.set(2, own_name, "two")
-        assert 3_590_000 < client.pttl(guard.fence_key(own_name)) <= 3_600_000
-        client.pexpire(guard.fence_key(own_name), 1000)
-        guard.set(2, own_name, "two")
-        assert client.pttl(guard.fence_key(own_name)) > 3_590_000
+        fenced = FencedRedis(client, remember=3600)
+        fenced.set(2, own_name, "two")
+        assert 3_590_000 < client.pttl(fenced.fence_key(own_name)) <= 3_600_000
+        client.pexpire(fenced.fence_key(own_name), 1000)
+        fenced.set(2, own_name, "two")
+        assert client.pttl(fenced.fence_key(own_name)) > 3_590_000
 
 
 # -- the attack ----------------------------------------------------------------------------
@@ -216,14 +216,14 @@ def test_a_fence_may_be_forgotten_in_the_end(shared_redis: RedisServer, own_name
 def attack(server: RedisServer, name: str) -> bytes | None:
     """Let a holder sleep past its lease and write after the next holder; return the final value."""
     with server.client() as client, Client(server.url) as locks:
-        guard = FencedRedis(client)
+        fenced = FencedRedis(client)
         slept = locks.lock(name, ttl=0.05, auto_renew=False).acquire()
         assert slept
         old = slept.fence
         with locks.lock(name, timeout=5) as hold:
-            guard.set(hold, name, "new")
+            fenced.set(hold, name, "new")
         with contextlib.suppress(FenceRejected):
-            guard.set(old, name, "late")  # the bare number: a hold would be found out before
+            fenced.set(old, name, "late")  # the bare number: a hold would be found out before
         return client.get(name)
 
 
@@ -242,7 +242,7 @@ def test_an_old_holder_that_wakes_up_late_changes_nothing(
     ],
     ids=["turned round", "left out", "not noted"],
 )
-def test_the_attack_finds_a_guard_that_is_none(
+def test_the_attack_finds_a_writer_that_checks_no_fence(
     old: str, new: str, shared_redis: RedisServer, own_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert fenced_redis._SCRIPT.count(old) == 1
@@ -254,16 +254,16 @@ def test_the_holds_of_a_loop_are_fences_too(shared_redis: RedisServer, own_name:
     async def late() -> None:
         client = redis.asyncio.Redis(host=shared_redis.host, port=shared_redis.port)
         async with client, AsyncClient(shared_redis.url) as locks:
-            guard = AsyncFencedRedis(client)
+            fenced = AsyncFencedRedis(client)
             async with locks.lock(own_name) as hold:
-                await guard.set(hold, own_name, "first")
+                await fenced.set(hold, own_name, "first")
             # After its release, the hold itself refuses; the bare number is refused by the key
             with pytest.raises(NotHeld):
-                await guard.set(hold, own_name, "late")
+                await fenced.set(hold, own_name, "late")
             async with locks.lock(own_name) as later:
-                await guard.set(later, own_name, "second")
+                await fenced.set(later, own_name, "second")
             with pytest.raises(FenceRejected):
-                await guard.set(hold.fence, own_name, "late")
+                await fenced.set(hold.fence, own_name, "late")
             assert await client.get(own_name) == b"second"
 
     asyncio.run(late())
@@ -279,11 +279,11 @@ def test_writers_with_interleaved_fences_leave_them_in_order(
         dice = random.Random(SEED + who)
         fence = 1
         with shared_redis.client() as client:
-            guard = FencedRedis(client)
+            fenced = FencedRedis(client)
             for _ in range(200):
                 fence += dice.choice((0, 0, 1, 4))
                 try:
-                    guard.execute(fence, "RPUSH", own_name, fence)
+                    fenced.execute(fence, "RPUSH", own_name, fence)
                     accepted.append(fence)
                 except FenceRejected as late:
                     fence = late.greatest or 0
@@ -304,25 +304,25 @@ def test_writers_with_interleaved_fences_leave_them_in_order(
 
 def test_wrong_keys_fences_commands_and_times_are_refused(shared_redis: RedisServer) -> None:
     with shared_redis.client() as client:
-        guard: Any = FencedRedis(client)
+        fenced: Any = FencedRedis(client)
         wrong: list[tuple[str, Callable[[], object]]] = [
-            *(("", partial(guard.set, fence, "x", "x")) for fence in (0, "1", 2**63)),
-            *(("", partial(guard.set, 1, key, "x")) for key in ("", 7, "a}b")),
+            *(("", partial(fenced.set, fence, "x", "x")) for fence in (0, "1", 2**63)),
+            *(("", partial(fenced.set, 1, key, "x")) for key in ("", 7, "a}b")),
             *(
-                ("one word", partial(guard.execute, 1, word, "x"))
+                ("one word", partial(fenced.execute, 1, word, "x"))
                 for word in ("", "SET x", "SET\n", 7, "ä")
             ),
-            ("too many", partial(guard.execute, 1, "RPUSH", "x", *range(7001))),
+            ("too many", partial(fenced.execute, 1, "RPUSH", "x", *range(7001))),
         ]
         for seconds in (0, -1, "1", float("nan")):
-            wrong.append(("", partial(guard.set, 1, "x", "x", ttl=seconds)))
+            wrong.append(("", partial(fenced.set, 1, "x", "x", ttl=seconds)))
             wrong.append(("", partial(FencedRedis, client, remember=seconds)))  # type: ignore[arg-type]
         for words, call in wrong:
             with pytest.raises(ConfigError, match=words or None):
                 call()
         assert client.exists("x") == 0
-        assert guard.execute(1, "RPUSH", "many", *range(7000)) == 7000
-        client.delete("many", guard.fence_key("many"))
+        assert fenced.execute(1, "RPUSH", "many", *range(7000)) == 7000
+        client.delete("many", fenced.fence_key("many"))
 
 
 def test_what_is_no_client_is_refused(shared_redis: RedisServer) -> None:
@@ -348,31 +348,31 @@ def test_a_key_and_its_fence_are_in_one_slot(new_cluster: Callable[..., Cluster]
     cluster = new_cluster(replicas=0)
     first = cluster.servers[0]
     with redis.RedisCluster(host=first.host, port=first.port) as client:
-        guard = FencedRedis(client)
+        fenced = FencedRedis(client)
         for key in KEYS:
-            guard.set(2, key, "new")
+            fenced.set(2, key, "new")
             with pytest.raises(FenceRejected):
-                guard.set(1, key, "late")
-            assert guard.fence(key) == 2
+                fenced.set(1, key, "late")
+            assert fenced.fence(key) == 2
             assert client.get(key) == b"new"
-            slots = {first.ask("CLUSTER", "KEYSLOT", one) for one in (key, guard.fence_key(key))}
+            slots = {first.ask("CLUSTER", "KEYSLOT", one) for one in (key, fenced.fence_key(key))}
             assert len(slots) == 1, key
 
     async def with_a_loop() -> None:
         async with redis.asyncio.RedisCluster(host=first.host, port=first.port) as client:
-            guard = AsyncFencedRedis(client)
+            fenced = AsyncFencedRedis(client)
             for key in KEYS:
                 with pytest.raises(FenceRejected):
-                    await guard.set(1, key, "late")
-                await guard.set(3, key, "newer")
-                assert await guard.fence(key) == 3
+                    await fenced.set(1, key, "late")
+                await fenced.set(3, key, "newer")
+                assert await fenced.fence(key) == 3
 
     asyncio.run(with_a_loop())
 
 
 def test_no_two_keys_have_one_fence(shared_redis: RedisServer) -> None:
     with shared_redis.client() as client:
-        guard = FencedRedis(client)
+        fenced = FencedRedis(client)
         keys = ["a", "{a}", "{a}#fence", "a#fence", "{a}!", "{a}#fence!", "b{a}"]
-        assert len({guard.fence_key(key) for key in keys}) == len(keys)
-        assert guard.fence_key("a") == guard.fence_key(b"a")
+        assert len({fenced.fence_key(key) for key in keys}) == len(keys)
+        assert fenced.fence_key("a") == fenced.fence_key(b"a")

@@ -69,23 +69,23 @@ def test_a_smaller_fence_is_refused_and_the_transaction_left_to_the_caller(
 def test_equal_and_greater_fences_are_accepted_and_names_are_apart(
     orders: sqlite3.Connection,
 ) -> None:
-    guard, cursor = SqlFence(), orders.cursor()
-    assert [guard.advance(cursor, "a", fence) for fence in (3, 3, 5)] == [3, 3, 5]
-    assert guard.advance(orders, "b", 1) == 1
-    assert [guard.fence(cursor, name) for name in "abc"] == [5, 1, 0]
+    fences, cursor = SqlFence(), orders.cursor()
+    assert [fences.advance(cursor, "a", fence) for fence in (3, 3, 5)] == [3, 3, 5]
+    assert fences.advance(orders, "b", 1) == 1
+    assert [fences.fence(cursor, name) for name in "abc"] == [5, 1, 0]
     # And a cursor stays open
     assert cursor.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_a_rollback_gives_the_old_fence_back(orders: sqlite3.Connection) -> None:
-    guard = SqlFence()
+    fences = SqlFence()
     # Given a first use, and later an advance, that are rolled back
     for before, fence in ((0, 5), (4, 9)):
         pay(orders, fence)
-        assert guard.fence(orders, "invoice:42") == fence
+        assert fences.fence(orders, "invoice:42") == fence
         orders.rollback()
         # Then the fence is unchanged, and an older fence is accepted again
-        assert guard.fence(orders, "invoice:42") == before
+        assert fences.fence(orders, "invoice:42") == before
         pay(orders, fence - 1)
         orders.commit()
     assert paid(orders) == [4, 8]
@@ -103,13 +103,13 @@ def test_a_hold_is_checked_before_and_after_the_row_is_locked(orders: sqlite3.Co
             if self.checks == self.lost_at:
                 raise LockLost("lost")
 
-    guard, good = SqlFence(), Hold()
-    assert guard.advance(orders, "a", good) == 5
+    fences, good = SqlFence(), Hold()
+    assert fences.advance(orders, "a", good) == 5
     assert good.checks == 2
     check_rowcount(1, "a", good)
     for lost_at in (1, 2):
         with pytest.raises(LockLost, match="lost"):
-            guard.advance(orders, "a", Hold(lost_at))
+            fences.advance(orders, "a", Hold(lost_at))
     with pytest.raises(LockLost, match="lost"):
         check_rowcount(1, "a", Hold(lost_at=1))
 
@@ -217,10 +217,10 @@ def test_each_paramstyle_has_its_text_and_its_parameters(
 def test_the_paramstyles_that_sqlite_understands_work_there(
     orders: sqlite3.Connection, style: str
 ) -> None:
-    guard = SqlFence(paramstyle=style)
-    assert [guard.advance(orders, "a", fence) for fence in (7, 8)] == [7, 8]
+    fences = SqlFence(paramstyle=style)
+    assert [fences.advance(orders, "a", fence) for fence in (7, 8)] == [7, 8]
     with pytest.raises(FenceRejected, match="fence 8"):
-        guard.advance(orders, "a", 7)
+        fences.advance(orders, "a", 7)
 
 
 def test_the_paramstyle_is_found_from_the_connection_the_cursor_or_the_module(
@@ -257,10 +257,10 @@ def test_names_that_a_database_might_confuse_have_separate_rows(orders: sqlite3.
         if hashlib.sha256(name.encode()).hexdigest().startswith("41")
     )
     names += [long, f"{long[:190]}A{hashlib.sha256(long.encode()).hexdigest()[2:]}"]
-    guard = SqlFence()
+    fences = SqlFence()
     for fence, name in enumerate(names, 1):
-        guard.advance(orders, name, fence)
-    assert [guard.fence(orders, name) for name in names] == list(range(1, len(names) + 1))
+        fences.advance(orders, name, fence)
+    assert [fences.fence(orders, name) for name in names] == list(range(1, len(names) + 1))
     stored = [name for (name,) in orders.execute("SELECT name FROM holdfast_fence")]
     assert len({name.strip().casefold() for name in stored}) == len(names)
     assert all(name.isascii() and name.isprintable() and len(name) <= 255 for name in stored)
@@ -289,16 +289,16 @@ def test_what_is_no_table_or_paramstyle_is_refused(options: tuple[Any, ...], wor
 
 
 def test_wrong_names_fences_and_connections_are_refused(orders: sqlite3.Connection) -> None:
-    guard = SqlFence()
+    fences = SqlFence()
     for name, fence in (("", 1), (b"a", 1), ("x" * 513, 1), ("a", 0), ("a", "1"), ("a", 2**63)):
         with pytest.raises(ConfigError):
-            guard.advance(orders, name, fence)  # type: ignore[arg-type]
+            fences.advance(orders, name, fence)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="connection or cursor"):
-        guard.advance(None, "a", 1)  # type: ignore[arg-type]
+        fences.advance(None, "a", 1)  # type: ignore[arg-type]
     assert not orders.in_transaction
 
 
-def test_autocommit_is_noticed_because_the_guard_would_protect_nothing(
+def test_autocommit_is_noticed_because_the_fence_would_protect_nothing(
     path: Path, orders: sqlite3.Connection
 ) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as auto:

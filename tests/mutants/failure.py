@@ -206,10 +206,10 @@ class _Watching(ast.NodeTransformer):
             return node
         body = node.body
         said = body[:1] if ast.get_docstring(node, clean=False) is not None else []
-        (guarded,) = ast.parse(_NOTE.format(path=self._path)).body
-        assert isinstance(guarded, ast.Try)
-        guarded.body = body[len(said) :] or [ast.Pass()]
-        node.body = [*said, guarded]
+        (noting,) = ast.parse(_NOTE.format(path=self._path)).body
+        assert isinstance(noting, ast.Try)
+        noting.body = body[len(said) :] or [ast.Pass()]
+        node.body = [*said, noting]
         return node
 
     visit_FunctionDef = _watch  # noqa: N815

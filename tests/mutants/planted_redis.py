@@ -140,7 +140,7 @@ REDIS = [
     bug(
         "a young server without a record counts as used for the first time",
         (
-            "tests/stores/redis/test_guard.py"
+            "tests/stores/redis/test_recovery.py"
             "::test_a_new_server_grants_nothing_until_its_grace_period_has_passed[29.0]"
         ),
         in_scripts(REDIS, ("if replaced or up < YOUNG then", "if replaced or up < window then")),
@@ -148,14 +148,14 @@ REDIS = [
     bug(
         "a promoted server takes a missing record for a first use",
         (
-            "tests/stores/redis/test_guard.py"
+            "tests/stores/redis/test_recovery.py"
             "::test_a_promoted_server_opens_a_window_for_a_bucket_that_was_never_used"
         ),
         in_scripts(REDIS, ("if promoted then return 'promoted' end", "")),
     ),
     bug(
         "a grace period ends though a fence would fall",
-        "tests/stores/redis/test_guard.py::test_a_window_lasts_until_no_fence_can_fall",
+        "tests/stores/redis/test_recovery.py::test_a_window_lasts_until_no_fence_can_fall",
         in_scripts(REDIS, ("latest > moment and latest - now <= BEHIND", "false")),
     ),
     bug(
@@ -173,16 +173,16 @@ REDIS = [
             "::test_a_server_that_can_evict_keys_is_reported_once_as_an_"
             "error[volatile-lru-threads]"
         ),
-        ("holdfast.stores.redis.guard", "if not self._told.evicts:", "if self._told.evicts:"),
+        ("holdfast.stores.redis.recovery", "if not self._told.evicts:", "if self._told.evicts:"),
     ),
     bug(
         "a busy server counts as one that hides its run id",
         (
             "tests/stores/redis/test_told_once.py"
             "::test_a_connection_made_while_the_server_is_busy_is_refused_and_the_next_"
-            "is_guarded"
+            "has_recovery"
         ),
-        ("holdfast.stores.redis.guard", "if isinstance(wrong, StoreUnavailable):", "if False:"),
+        ("holdfast.stores.redis.recovery", "if isinstance(wrong, StoreUnavailable):", "if False:"),
     ),
     bug(
         "each bucket of a cluster starts a separate grace period",
@@ -193,7 +193,7 @@ REDIS = [
         ),
         (
             "holdfast.stores.redis.cluster",
-            "if not self.guard.on or now < self._opened:",
+            "if not self.recovery.on or now < self._opened:",
             "if now >= 0:",
         ),
     ),

@@ -69,7 +69,7 @@ SQL = [
         "strict recovery starts no grace period after a crash of a durable server",
         (
             "tests/stores/postgres/test_damage.py"
-            "::test_a_strict_guard_opens_its_window_after_any_crash"
+            "::test_strict_recovery_opens_its_window_after_any_crash"
         ),
         in_scripts(POSTGRES, ("IF p_window < 0 OR g.relaxed", "IF g.relaxed")),
     ),

@@ -120,7 +120,7 @@ def test_an_unused_queue_in_memory_is_forgotten() -> None:
 
 async def test_a_value_that_is_damaged_is_computed_again(at: At) -> None:
     guard = at.guard(local_ttl=5)
-    values = memory.space(at.space).guarded
+    values = memory.space(at.space).stored
 
     async def compute(key: str = "") -> str:
         return "whole"

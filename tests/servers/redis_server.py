@@ -26,7 +26,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from holdfast.stores.redis.keys import BUCKETS, PREFIX, guard_of
+from holdfast.stores.redis.keys import BUCKETS, PREFIX, recovery_of
 from holdfast.testing.surroundings import surroundings
 from tests.fetching.cache import CACHE, pinned
 
@@ -119,7 +119,7 @@ class RedisServer(Program):
         with self.client(db=db) as admin, admin.pipeline(transaction=False) as many:
             run_id = admin.info("server")["run_id"]
             for bucket in buckets:
-                many.set(guard_of(PREFIX, bucket), run_id)
+                many.set(recovery_of(PREFIX, bucket), run_id)
             many.execute()
 
     def _lines(self, users: tuple[str, ...]) -> list[str]:

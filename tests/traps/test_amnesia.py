@@ -174,7 +174,7 @@ def test_flushdb_makes_no_second_holder_next_to_one_that_is_cut_off(
         at.heal()
 
 
-def test_a_strict_guard_takes_no_server_that_evicts(
+def test_strict_recovery_accepts_no_server_that_evicts(
     new_redis: NewRedis, clients: MakeClient
 ) -> None:
     server = new_redis("maxmemory-policy allkeys-random", "maxmemory 100mb")

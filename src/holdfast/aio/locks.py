@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any, Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
 from weakref import ref
 
-from ..core import checks
 from ..core.context import Context
 from ..core.decorated import require_awaitable, require_coroutine
 from ..core.door import Entry
@@ -20,7 +19,7 @@ from ..core.hold import HoldBase
 from ..core.lock import LockBase
 from ..core.model import Loss
 from ..core.multi import MultiHoldBase, MultiLockBase
-from ..core.rwlock import RWSideBase
+from ..core.rwlock import RWLockBase, RWSideBase
 from ..core.semaphore import SemaphoreBase
 from ..core.template import filler
 from ..runtime.aio import Pending
@@ -286,35 +285,25 @@ class AsyncRWSide(RWSideBase, AsyncLock):
     __slots__ = ()
 
 
-class AsyncRWLock:
+class AsyncRWLock(RWLockBase):
     """Many readers or one writer, in one line, so that neither starves.
 
     Nested reads of one thread or task are counted; a write inside a read is refused.
     """
 
-    __slots__ = ("_read", "_write")
-
-    def __init__(self, read: AsyncRWSide, write: AsyncRWSide) -> None:
-        self._read = read
-        self._write = write
-
-    def __reduce__(self) -> Any:
-        raise checks.unpicklable(self._read)
+    __slots__ = ()
 
     @property
     def read(self) -> AsyncRWSide:
         """The shared side."""
-        return self._read
+        side: AsyncRWSide = self._read
+        return side
 
     @property
     def write(self) -> AsyncRWSide:
         """The exclusive side; its hold can ``downgrade()``."""
-        return self._write
-
-    @property
-    def name(self) -> str:
-        """The name that both sides share."""
-        return self._read.name
+        side: AsyncRWSide = self._write
+        return side
 
 
 class AsyncMultiLock(MultiLockBase):
@@ -383,6 +372,7 @@ class AsyncElection(ElectionBase, AsyncLock):
 
         ``LockLost`` if the term was lost while ``main`` ran: ``main`` should call ``hold.check()``.
         """
+        self._require_main(main, awaits=True)
         async with self as hold:
             return await main(hold)
 

@@ -63,10 +63,10 @@ def keep(options: argparse.Namespace, line: socket.socket, front: int) -> int:
                 say(waiting.busy())
             return int(options.busy)
         gc.enable()  # this process can run for days
-        guard = Guard(holds[0], line, options)
-        guard.pass_signals(front)
-        _tell(guard, client)
-        return guard.serve()
+        holder = HolderProcess(holds[0], line, options)
+        holder.pass_signals(front)
+        _tell(holder, client)
+        return holder.serve()
     finally:
         client.close()
 
@@ -83,23 +83,21 @@ def _leave_the_terminal() -> None:
     os.dup2(null, 1)
 
 
-def _tell(guard: Guard, client: Client) -> None:
+def _tell(holder: HolderProcess, client: Client) -> None:
     """Send the front the grant, and the descriptors that the command must inherit."""
-    hold = guard.hold
+    hold = holder.hold
     session = getattr(client._ctx.store, "session_fd", None)
-    fds = [guard.tree] if session is None else [guard.tree, session()]
-    deadline = min(boottime() + hold.remaining(), guard.end)
+    fds = [holder.tree] if session is None else [holder.tree, session()]
+    deadline = min(boottime() + hold.remaining(), holder.end)
     fence = hold.fence if client.supports("fences") else ""
     # Encode the owner: its label can contain spaces and line ends
     owner = hold.owner.encode("utf-8", "surrogateescape").hex()
-    socket.send_fds(guard.line, [f"{fence},{owner},{deadline:.3f}\n".encode()], fds)
-    os.close(guard.tree)
+    socket.send_fds(holder.line, [f"{fence},{owner},{deadline:.3f}\n".encode()], fds)
+    os.close(holder.tree)
 
 
-class Guard:
-    """Watches the lock while it is held, and ends the command in time. The client renews the lock.
-
-    This class is no refresh guard."""
+class HolderProcess:
+    """Watches the held lock, and ends the command in time. The client renews the lock."""
 
     def __init__(self, hold: Hold, line: socket.socket, options: argparse.Namespace) -> None:
         self.hold = hold

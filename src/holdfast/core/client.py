@@ -14,6 +14,7 @@ from .lock import terms as make_terms
 from .model import NAME_BYTES_MAX, Capabilities, Kind, LineRecord, Spec
 from .policy import REQUEST_S
 from .ports import Runtime, Store
+from .refused_with import OneWith
 
 if TYPE_CHECKING:
     from .guard.model import GuardRecord
@@ -25,7 +26,7 @@ DEFAULT_TTL_S = 30.0
 _LOCK = Kind.LOCK
 
 
-class ClientBase:
+class ClientBase(OneWith):
     """A client: one store, one renewer, any number of locks, queues and guards."""
 
     __slots__ = ("__weakref__", "_ctx", "_source", "_ttl")

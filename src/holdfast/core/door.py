@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from ..errors import LockLost, NotHeld, StoreUnavailable
 from .model import Loss
 from .place import Place
-from .ports import Guard, Runtime
+from .ports import CancelScope, Runtime
 
 log = logging.getLogger("holdfast")
 
@@ -29,7 +29,7 @@ class Entry(Place):
     available.
     """
 
-    __slots__ = ("flow", "guard", "hold", "leaving", "level")
+    __slots__ = ("flow", "hold", "leaving", "level", "scope")
 
     #: The thread or task that entered.
     flow: Hashable
@@ -37,7 +37,7 @@ class Entry(Place):
     #: The entry count of the hold when this statement entered.
     level: int
     #: Cancels the body if the hold is lost.
-    guard: Guard | None
+    scope: CancelScope | None
     #: True while the statement is being left.
     leaving: bool
 
@@ -69,9 +69,9 @@ class Door(list[Entry]):
         super().__init__()
         self._runtime = runtime
 
-    def enter(self, one: Entry, hold: Any, guard: Guard | None = None) -> None:
+    def enter(self, one: Entry, hold: Any, scope: CancelScope | None = None) -> None:
         """Note that the current thread or task has entered by this statement, with this hold."""
-        one.flow, one.hold, one.guard = self._runtime.flow(), hold, guard
+        one.flow, one.hold, one.scope = self._runtime.flow(), hold, scope
         one.level, one.leaving = hold._count, False
         self.append(one)
 
@@ -111,8 +111,8 @@ class Door(list[Entry]):
                 kept = await one.hold._release()
             except StoreUnavailable as silence:
                 kept = _silent(one.hold, what._what, silence)
-            if not kept or one.guard is not None:
-                _tell(one.hold, what._what, failure, one.guard, kept)
+            if not kept or one.scope is not None:
+                _tell(one.hold, what._what, failure, one.scope, kept)
         except Exception:
             raise
         except BaseException:
@@ -142,8 +142,8 @@ class Door(list[Entry]):
     def cut(self, one: Entry) -> None:
         """Leave an entry whose body ended in another event loop: the renewer releases the entry's
         hold."""
-        if one.guard is not None:
-            one.guard.caused(None)  # the loss cancels no task after this
+        if one.scope is not None:
+            one.scope.caused(None)  # the loss cancels no task after this
         one.hold._cut(one.level)
         self.forget(one)
 
@@ -242,11 +242,11 @@ def _tell(
     hold: Any,
     what: Callable[[], str],
     failure: BaseException | None,
-    guard: Guard | None,
+    scope: CancelScope | None,
     kept: bool,
 ) -> None:
     """Report a hold that was lost while the body ran: raise ``LockLost``, or add a note."""
-    ours = guard is not None and guard.caused(failure)
+    ours = scope is not None and scope.caused(failure)
     reason = hold.lost
     if kept or reason is None or (hold._before is None and reason in LATE and not ours):
         return

@@ -6,9 +6,11 @@ loss like any holder. Observers only inspect the line, and change nothing.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from . import checks
+from ..errors import ConfigError
+from . import checks, functions
+from .decorated import shown
 from .lock import LockBase
 
 #: Default interval of an observer's requests, in seconds.
@@ -45,6 +47,17 @@ class ElectionBase(LockBase):
             if leader != seen:
                 return leader
             await self._ctx.runtime.sleep(pause)
+
+    @staticmethod
+    def _require_main(main: Any, awaits: bool) -> None:
+        """Refuse a ``main`` that ``run`` can't call, or whose body wouldn't run as the leader."""
+        if not callable(main):
+            raise ConfigError(f"run() takes a function of (hold), not {checks.shown(main)}")
+        if functions.late(main) or (not awaits and functions.awaited(main)):
+            raise ConfigError(
+                f"the body of {shown(main)} would not run inside of run(): give it a "
+                + ("coroutine function" if awaits else "plain function, or use an AsyncClient")
+            )
 
     async def _resign(self) -> bool:
         """Release the leadership that was won through this object."""

@@ -17,13 +17,14 @@ from .lease import Lease, OnLost
 from .model import Change, Gone, Held, Leave, Loss, Renewal, State
 from .plain import visible
 from .policy import REQUEST_S
+from .refused_with import OneWith
 
 if TYPE_CHECKING:
     from .context import Context
     from .lock import LockBase
 
 
-class HoldBase:
+class HoldBase(OneWith):
     """A hold on a name: the proof of ownership, and the way to release it."""
 
     __slots__ = (
@@ -395,6 +396,5 @@ class HoldBase:
     def _story(self, reason: Loss) -> str:
         return (
             f"lost {self.name!r} ({self._ctx.fence_of(self._lease, 'fence {}, ')}owner "
-            f"{visible(self.owner)}): {reason}. "
-            "Stop the work that it guards, and acquire it again"
+            f"{visible(self.owner)}): {reason}. Stop the work that it protects; acquire it again"
         )

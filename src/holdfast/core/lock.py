@@ -20,6 +20,7 @@ from .lease import Lease, Terms
 from .model import DETACHED, Kind, Spec
 from .plain import visible
 from .policy import deadline
+from .refused_with import OneWith
 
 if TYPE_CHECKING:
     from .context import Context
@@ -34,7 +35,7 @@ PROLONGS = "prolongs"
 MANY = 16
 
 
-class LockBase:
+class LockBase(OneWith):
     """The logic of a lock, without its methods for threads or asyncio."""
 
     __slots__ = (
@@ -225,15 +226,15 @@ class LockBase:
 
     async def _enter(self, entry: Entry) -> HoldBase:
         ctx = self._ctx
-        guard = ctx.runtime.guard() if self._terms.cancel_on_lost else None
+        scope = ctx.runtime.cancel_scope() if self._terms.cancel_on_lost else None
         begun = ctx.now()
         hold, holder = await self._try(self._timeout, begun)  # `_insist`, without its coroutine
         if hold is None:
             raise await self._busy(holder, ctx.now() - begun)
         try:
-            if guard is not None:
-                hold.on_lost(guard.lost)
-            self._door.enter(entry, hold, guard)
+            if scope is not None:
+                hold.on_lost(scope.lost)
+            self._door.enter(entry, hold, scope)
         except BaseException:
             hold._abandon()
             self._door.forget(entry)

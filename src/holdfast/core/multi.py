@@ -25,9 +25,10 @@ from .hold import HoldBase
 from .lock import LockBase
 from .model import DETACHED, Loss
 from .place import Spot
+from .refused_with import OneWith
 
 
-class MultiHoldBase:
+class MultiHoldBase(OneWith):
     """Holds on several names, in the order in which they were acquired."""
 
     __slots__ = ("__weakref__", "_before", "_holds", "_levels")
@@ -110,7 +111,7 @@ class MultiHoldBase:
         return await together.release(self._holds[0]._ctx, self._holds, self._levels)
 
 
-class MultiLockBase:
+class MultiLockBase(OneWith):
     """The logic of a multi-lock, without its methods for threads or asyncio."""
 
     __slots__ = ("__weakref__", "_ctx", "_door", "_locks", "_timeout")
@@ -210,14 +211,14 @@ class MultiLockBase:
 
     async def _enter(self, entry: Entry) -> MultiHoldBase:
         cancels = any(lock._terms.cancel_on_lost for lock in self._locks)
-        guard = self._ctx.runtime.guard() if cancels else None
+        scope = self._ctx.runtime.cancel_scope() if cancels else None
         hold = await self._insist()
         try:
-            if guard is not None:
+            if scope is not None:
                 for lock, one in zip(self._locks, hold._holds, strict=True):
                     if lock._terms.cancel_on_lost:
-                        one.on_lost(guard.lost)
-            self._door.enter(entry, hold, guard)
+                        one.on_lost(scope.lost)
+            self._door.enter(entry, hold, scope)
             flow: Any = entry.flow
             hold._taken(entry.spot(ref(flow[0] if isinstance(flow, tuple) else flow)))
         except BaseException:

@@ -241,9 +241,8 @@ class Latch(Protocol):
         ...
 
 
-class Guard(Protocol):
-    """Cancels one task when its hold is lost; distinguishes this cancellation from others. This
-    class has nothing to do with refresh guards."""
+class CancelScope(Protocol):
+    """Cancels one task when its hold is lost; distinguishes this cancellation from others."""
 
     def lost(self, hold: object, reason: object) -> None:
         """Cancel the task, because its hold is lost."""
@@ -302,8 +301,8 @@ class Runtime(Protocol):
         """Return a new latch, for a waiter of this runtime."""
         ...
 
-    def guard(self) -> Guard:
-        """Return a `Guard` of the current task; ``NotSupported`` if tasks can't be cancelled."""
+    def cancel_scope(self) -> CancelScope:
+        """Return one for the current task; ``NotSupported`` if tasks can't be cancelled."""
         ...
 
     async def sleep(self, seconds: float) -> None:

@@ -9,11 +9,15 @@ refused.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from ..errors import NotSupported
+from . import checks
 from .hold import HoldBase
 from .lease import Lease
 from .lock import LockBase
 from .model import RWLOCK_CAPACITY
+from .refused_with import Refusal
 
 
 class RWSideBase(LockBase):
@@ -41,3 +45,27 @@ class RWSideBase(LockBase):
         hold = super()._make(lease)
         self._ctx.flows.enter(hold, strict=False)
         return hold
+
+
+class RWLockBase:
+    """Both sides of a read-write lock."""
+
+    __slots__ = ("_read", "_write")
+
+    if not TYPE_CHECKING:
+        __enter__ = __aenter__ = Refusal("`with`", "enter its `read` or its `write`")
+
+    def __init__(self, read: Any, write: Any) -> None:
+        self._read = read
+        self._write = write
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    def __reduce__(self) -> Any:
+        raise checks.unpicklable(self._read)
+
+    @property
+    def name(self) -> str:
+        """The name that both sides share."""
+        return str(self._read.name)

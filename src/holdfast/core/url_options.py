@@ -7,6 +7,12 @@ from collections.abc import Callable
 
 from .misnamed import did_you_mean
 
+#: The end of an error about the host and port of a URL.
+NO_PLACE = (
+    "this is no host and port, or the port isn't a number from 1 to 65535; write host, host:port "
+    "or [IPv6 address]:port"
+)
+
 
 def word(*allowed: str) -> Callable[[str], str]:
     """Return a reader for an option that is one of these words."""

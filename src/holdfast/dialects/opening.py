@@ -40,4 +40,4 @@ def reach(url: StoreURL) -> Settings:
     known.pop("prefix", None)
     found = settings(url._replace(scheme=plain, options=known))
     _, _, place = found.label.partition("://")
-    return found._replace(label=f"{url.scheme}://{place}", guard="off")
+    return found._replace(label=f"{url.scheme}://{place}", recovery="off")

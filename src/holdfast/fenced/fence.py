@@ -60,7 +60,7 @@ def refusal(what: str, fence: int, greatest: int | None) -> FenceRejected:
     return FenceRejected(
         f"{what} refused fence {fence}: it has accepted {accepted}. A later holder has written "
         "here, so your hold was lost and nothing of this write was kept. Stop the work that the "
-        "lock guards, and acquire it again",
+        "lock protects, and acquire it again",
         fence=fence,
         greatest=greatest,
     )

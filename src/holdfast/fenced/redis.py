@@ -65,7 +65,7 @@ class _Request(NamedTuple):
     fence: int
 
 
-class _Guard:
+class _Writer:
     """The shared part of `FencedRedis` and `AsyncFencedRedis`: all except the script's call."""
 
     __slots__ = ("_client", "_life", "_script")
@@ -103,16 +103,16 @@ class _Guard:
         return _Request(keys, (str(mine), str(self._life), command, *args), mine)
 
 
-class FencedRedis(_Guard):
+class FencedRedis(_Writer):
     """Keys of a Redis that refuse writes with a smaller fence than the greatest accepted one.
 
     ``client`` is your ``redis.Redis`` or ``redis.RedisCluster``, with any settings; it stays open.
     For asyncio there is :class:`AsyncFencedRedis`, with the same methods to await::
 
-        guard = FencedRedis(redis.Redis())
+        fenced = FencedRedis(redis.Redis())
         with locks.lock("report") as hold:
-            guard.set(hold, "report", "day,total")
-            guard.execute(hold, "HSET", "report:state", "by", "me")
+            fenced.set(hold, "report", "day,total")
+            fenced.execute(hold, "HSET", "report:state", "by", "me")
 
     Guarantee, as long as all writers of a key use a fenced writer:
 
@@ -174,7 +174,7 @@ class FencedRedis(_Guard):
         return _seen(self._client.get(self.fence_key(key)), key)
 
 
-class AsyncFencedRedis(_Guard):
+class AsyncFencedRedis(_Writer):
     """:class:`FencedRedis` for a client of ``redis.asyncio``: the same methods, to await.
 
     If the await of a write is cancelled, the write can still be carried out.

@@ -68,12 +68,12 @@ class SqlFence:
 
     >>> import sqlite3
     >>> orders = sqlite3.connect(":memory:")
-    >>> guard = SqlFence()
-    >>> guard.create(orders)
-    >>> guard.advance(orders, "invoice:42", 7)     # better: advance(orders, hold.name, hold)
+    >>> fences = SqlFence()
+    >>> fences.create(orders)
+    >>> fences.advance(orders, "invoice:42", 7)     # better: advance(orders, hold.name, hold)
     7
     >>> orders.commit()                            # with the changes that the lock protects
-    >>> guard.advance(orders, "invoice:42", 6)
+    >>> fences.advance(orders, "invoice:42", 6)
     Traceback (most recent call last):
     holdfast.errors.FenceRejected: ... refused fence 6: it has accepted fence 7. ...
 
@@ -205,7 +205,7 @@ def check_rowcount(cursor: Cursor | int, name: str, fence: Fence) -> None:
         raise FenceRejected(
             f"{name!r:.80} refused fence {mine}: no row was changed. It has accepted a greater "
             "fence (a later holder has written here, and your hold was lost), or it doesn't exist. "
-            "Roll back and stop the work that the lock guards",
+            "Roll back and stop the work that the lock protects",
             fence=mine,
         )
 

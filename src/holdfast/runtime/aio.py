@@ -147,8 +147,8 @@ class Pending(Coroutine[Any, Any, T_co]):
         raise TypeError(f"{self._what} must be awaited: write `await lock.{self._what}`")
 
 
-class TaskGuard:
-    """Cancels a task inside an ``async with`` when the hold is lost; see ``Guard``."""
+class TaskCancelScope:
+    """Cancels a task inside an ``async with`` when the hold is lost; see ``CancelScope``."""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
@@ -175,7 +175,7 @@ class TaskGuard:
             self._task.cancel("the lock was lost")
 
     def caused(self, failure: BaseException | None) -> bool:
-        """See ``Guard``."""
+        """See ``CancelScope``."""
         if not self._fired:
             self._fired = True  # after this, no loss cancels the task
             return False
@@ -262,7 +262,7 @@ class AioRuntime:
     epoch = staticmethod(fork.epoch)
     jitter = staticmethod(random.random)
     latch = AioLatch
-    guard = TaskGuard
+    cancel_scope = TaskCancelScope
     #: The result of a callback is awaited in a task.
     awaits = True
 

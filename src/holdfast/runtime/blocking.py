@@ -13,7 +13,7 @@ from functools import partial
 from types import BuiltinFunctionType, CodeType, CoroutineType, FrameType
 from typing import Any, TypeVar
 
-from ..core.ports import Guard
+from ..core.ports import CancelScope
 from ..errors import ConfigError
 from . import fork
 from .greenlets import greenlets
@@ -254,7 +254,7 @@ class BlockingRuntime:
         return threading.get_ident.__module__ != "_thread"
 
     @staticmethod
-    def guard() -> Guard:
+    def cancel_scope() -> CancelScope:
         """Refuse: a thread can't be cancelled."""
         raise ConfigError(
             "cancel_on_lost needs asyncio (AsyncClient): a thread can't be cancelled. "

@@ -6,10 +6,9 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
+from typing import Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
 from weakref import ref
 
-from ..core import checks
 from ..core.decorated import require_done
 from ..core.door import Entry
 from ..core.election import OBSERVE_S, ElectionBase, Leader
@@ -17,7 +16,7 @@ from ..core.hold import HoldBase
 from ..core.lock import LockBase
 from ..core.model import Loss
 from ..core.multi import MultiHoldBase, MultiLockBase
-from ..core.rwlock import RWSideBase
+from ..core.rwlock import RWLockBase, RWSideBase
 from ..core.semaphore import SemaphoreBase
 from ..core.template import filler
 from ..runtime.blocking import current_thread, nested, run_sync
@@ -229,35 +228,25 @@ class RWSide(RWSideBase, Lock):
     __slots__ = ()
 
 
-class RWLock:
+class RWLock(RWLockBase):
     """Many readers or one writer, in one line, so that neither starves.
 
     Nested reads of one thread or task are counted; a write inside a read is refused.
     """
 
-    __slots__ = ("_read", "_write")
-
-    def __init__(self, read: RWSide, write: RWSide) -> None:
-        self._read = read
-        self._write = write
-
-    def __reduce__(self) -> Any:
-        raise checks.unpicklable(self._read)
+    __slots__ = ()
 
     @property
     def read(self) -> RWSide:
         """The shared side."""
-        return self._read
+        side: RWSide = self._read
+        return side
 
     @property
     def write(self) -> RWSide:
         """The exclusive side; its hold can ``downgrade()``."""
-        return self._write
-
-    @property
-    def name(self) -> str:
-        """The name that both sides share."""
-        return self._read.name
+        side: RWSide = self._write
+        return side
 
 
 class MultiLock(MultiLockBase):
@@ -321,6 +310,7 @@ class Election(ElectionBase, Lock):
 
         ``LockLost`` if the term was lost while ``main`` ran: ``main`` should call ``hold.check()``.
         """
+        self._require_main(main, awaits=False)
         with self as hold:
             return main(hold)
 

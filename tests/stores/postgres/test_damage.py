@@ -203,7 +203,7 @@ def test_a_superuser_calls_no_function_made_by_another_user(
     assert server.ask("SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'") == [(False,)]
 
 
-def test_a_strict_guard_opens_its_window_after_any_crash(new_server: NewServer) -> None:
+def test_strict_recovery_opens_its_window_after_any_crash(new_server: NewServer) -> None:
     server = new_server(fsync=True)
     url = server.url_for(options="recovery=strict&grace=4")
     with Client(url) as client:

@@ -13,7 +13,7 @@ from tests.stores import requests as r
 
 RECORDED = Path(__file__).with_name("requests.txt")
 SETTINGS = Settings(("",), "")
-STRICT = SETTINGS._replace(schema="other", relaxed=True, guard="strict", grace=7.25)
+STRICT = SETTINGS._replace(schema="other", relaxed=True, recovery="strict", grace=7.25)
 
 
 def _said(verb: str, call: Call) -> str:
@@ -83,7 +83,7 @@ def _queues(calls: QueueCalls) -> list[tuple[str, Call]]:
 
 def test_each_verb_is_the_recorded_call() -> None:
     found: list[str] = []
-    strict, off = LockCalls(STRICT, 2.0), LockCalls(SETTINGS._replace(guard="off"))
+    strict, off = LockCalls(STRICT, 2.0), LockCalls(SETTINGS._replace(recovery="off"))
     tables: list[tuple[type[Calls], list[tuple[str, Call]]]] = [
         (LockCalls, [*_locks(LockCalls(SETTINGS)), ("look", off.look())]),
         (LockCalls, [("join", strict.join(r.CLAIMS[0], True, "")), ("look", strict.look())]),

@@ -121,7 +121,7 @@ def test_a_schema_from_before_queues_is_added_to(
     server = new_server()
     ddl.statements.cache_clear()
     with monkeypatch.context() as before:
-        before.setattr(ddl, "_PARTS", ("tables", "line", "verbs", "look", "guard", "rights"))
+        before.setattr(ddl, "_PARTS", ("tables", "line", "verbs", "look", "recovery", "rights"))
         with server.connect() as admin:
             admin.execute(ddl.script("holdfast"))  # type: ignore[call-overload]
     ddl.statements.cache_clear()

@@ -49,6 +49,6 @@ def test_a_server_without_replicas_is_compared_with_none(new_redis: NewRedis) ->
 def test_doctor_reports_the_grace_period_of_a_new_server(new_redis: NewRedis) -> None:
     server = new_redis(known=False)
     until(lambda: server.info("server")["uptime_in_seconds"] > 1, "it is older than the window")
-    finding = one(f"{server.url}?grace=0.5", "guard")
+    finding = one(f"{server.url}?grace=0.5", "recovery")
     assert finding.level is Level.WARN
     assert "granted 0.5 s after that" in finding.text

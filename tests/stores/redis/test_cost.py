@@ -61,8 +61,8 @@ def test_the_uncontended_verbs_take_two_or_three_commands(
     # And with recovery a join also reads the record
     verbs.run_id = b"r" * 40
     verbs.client.set(verbs.keys()[3], verbs.run_id)
-    with_guard = {"time": 1, "hget": 1, "get": 1}
-    assert counted(server, lambda: verbs.join(claim(), wait=False)) == with_guard
+    with_recovery = {"time": 1, "hget": 1, "get": 1}
+    assert counted(server, lambda: verbs.join(claim(), wait=False)) == with_recovery
     assert counted(server, lambda: verbs.gone(one)) == {"time": 1, "hget": 1, "hset": 1}
 
 

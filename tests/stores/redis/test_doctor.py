@@ -22,7 +22,7 @@ from tests.stores.examined import KEPT, Between, examined, one, troubles
 CANARY = "hunter2"
 #: The subjects of the findings on a server without defects.
 ALL = {
-    "server", "role", "identity", "latency", "clock", "pokes", "rights", "guard", "memory",
+    "server", "role", "identity", "latency", "clock", "pokes", "rights", "recovery", "memory",
     "persistence", "keys",
 }  # fmt: skip
 

@@ -67,8 +67,8 @@ def test_with_minimal_rights_doctor_lists_the_missing_checks(
     (unseen,) = found["unseen"]
     assert unseen.level is Level.WARN
     assert "+info" in unseen.remedy
-    (no_guard,) = found["rights"]
-    assert (no_guard.level, "recovery" in no_guard.text) == (Level.WARN, True)
+    (no_recovery,) = found["rights"]
+    assert (no_recovery.level, "recovery" in no_recovery.text) == (Level.WARN, True)
     assert not {"memory", "persistence", "identity"} & set(found)
     assert Level.FAIL not in {each.level for list_ in found.values() for each in list_}
 
@@ -211,20 +211,20 @@ def test_a_replica_that_does_not_follow(
 def test_doctor_reports_the_state_of_recovery(new_redis: NewRedis) -> None:
     # Given a server that has just started, and that no client has used
     server = new_redis(*KEPT, known=False)
-    expect(server.url, "guard", Level.WARN, "grants nothing")
-    expect(f"{server.url}?recovery=off", "guard", Level.OK)
+    expect(server.url, "recovery", Level.WARN, "grants nothing")
+    expect(f"{server.url}?recovery=off", "recovery", Level.OK)
     # When it is used, then it waits for possible holders
     with Client(f"{server.url}?grace=2") as locks:
         assert locks.lock("x").acquire(timeout=10)
-    until(lambda: one(f"{server.url}?grace=2", "guard").level is Level.OK, "all are let in")
+    until(lambda: one(f"{server.url}?grace=2", "recovery").level is Level.OK, "all are let in")
     # And when it restarts with its records, it counts as another server
     server.restart(data=True)
-    expect(f"{server.url}?grace=0.5", "guard", Level.WARN)
+    expect(f"{server.url}?grace=0.5", "recovery", Level.WARN)
     # And the doctor reports that during the grace period
     with Client(f"{server.url}?grace=20") as locks:
         with pytest.raises(StoreUnavailable):
             locks.lock("y").acquire(timeout=0.2)
-        expect(f"{server.url}?grace=20", "guard", Level.WARN, "just restarted")
+        expect(f"{server.url}?grace=20", "recovery", Level.WARN, "just restarted")
 
 
 def test_an_endless_script_of_another_client_is_a_failed_finding(new_redis: NewRedis) -> None:

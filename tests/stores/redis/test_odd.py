@@ -10,6 +10,8 @@ import contextlib
 import random
 import resource
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -46,6 +48,7 @@ ENDLESS = {
     "lists within lists": (b"", b"*1\r\n" * 10_000),
     "pushes": (b"", b">2\r\n+odd\r\n+push\r\n" * 3000),
     "attributes": (b"", b"|1\r\n+a\r\n+b\r\n" * 3000),
+    "lines": (b"", b"+OK\r\n" * 10_000),
 }
 #: Replies that only another program gives to the greeting. redis-py searches the reply OK for the
 #: parts of a greeting.
@@ -248,3 +251,46 @@ def test_something_else_that_answers_the_greeting_is_named(hello: bytes, face: F
 
     with peer(lambda _: b"+OK\r\n", hello=hello) as one:
         face.run(main, LONG_S)
+
+
+#: Another program: it answers each request with so many lines, or it sends them unasked.
+PROGRAM = """
+import socket, sys, threading
+many = int(sys.argv[1])
+def serve(one):
+    try:
+        while not many or one.recv(65536):
+            one.sendall(b"+OK\\r\\n" * (many or 10_000))
+    except OSError:
+        pass
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+while True:
+    threading.Thread(target=serve, args=listener.accept()[:1], daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize("query", ["", "?protocol=2", "?recovery=off"])
+@pytest.mark.parametrize("many", ["1", "1000", "0"], ids=["one", "many", "endless"])
+def test_a_program_that_answers_ok_to_everything_is_named(
+    many: str, query: str, face: Face
+) -> None:
+    command = [sys.executable, "-c", PROGRAM, many]
+    # Some replies are read as answers to the greeting, until one is no answer
+    told = r"is no Redis|took no connection|no request is under way"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        url = f"redis://127.0.0.1:{int(program.stdout.readline())}{query}"
+
+        async def main() -> None:
+            async with face.client(url) as client:
+                begun = boottime()
+                with pytest.raises(HoldfastError, match=told):
+                    await client.lock("x").acquire(timeout=1)
+                assert boottime() - begun - lag.since(begun) < LATE_S
+
+        try:
+            face.run(main, LONG_S)
+        finally:
+            program.kill()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10 < MEMORY + _before

@@ -9,18 +9,18 @@ import pytest
 from holdfast.core.model import RWLOCK_CAPACITY, Gone, Held, Kind, Loss, Renewal
 from holdfast.core.ports import NotYet
 from tests.servers.fixtures import NewRedis
-from tests.stores.redis.guarded import WINDOW_S, Guarded, promoted
+from tests.stores.redis.recovery import WINDOW_S, RecoveryVerbs, promoted
 from tests.stores.redis.verbs import START, claim, fence, permit, ticket
 
 
 @pytest.fixture
-def verbs(new_redis: NewRedis) -> Iterator[Guarded]:
-    with Guarded(new_redis(known=False)) as one:
+def verbs(new_redis: NewRedis) -> Iterator[RecoveryVerbs]:
+    with RecoveryVerbs(new_redis(known=False)) as one:
         one.at(START)
         yield one
 
 
-def test_a_holder_that_was_forgotten_is_put_back_with_its_ticket(verbs: Guarded) -> None:
+def test_a_holder_that_was_forgotten_is_put_back_with_its_ticket(verbs: RecoveryVerbs) -> None:
     one, other = claim(ttl=20.0, meta="why"), claim()
     held = fence(verbs.join(one))
     verbs.client.flushall()
@@ -38,7 +38,7 @@ def test_a_holder_that_was_forgotten_is_put_back_with_its_ticket(verbs: Guarded)
     assert fence(verbs.turn(other)) == later
 
 
-def test_tickets_continue_after_a_restored_holder_despite_the_clock(verbs: Guarded) -> None:
+def test_tickets_continue_after_a_restored_holder_despite_the_clock(verbs: RecoveryVerbs) -> None:
     one, other = claim(), claim()
     held = fence(verbs.join(one))
     verbs.client.flushall()
@@ -49,7 +49,7 @@ def test_tickets_continue_after_a_restored_holder_despite_the_clock(verbs: Guard
     assert ticket(verbs.join(other)) == held + 1
 
 
-def test_a_holder_is_restored_only_in_the_grace_period(verbs: Guarded) -> None:
+def test_a_holder_is_restored_only_in_the_grace_period(verbs: RecoveryVerbs) -> None:
     one = claim()
     held = fence(verbs.join(one))
     verbs.gone(one)
@@ -74,7 +74,7 @@ def test_a_holder_is_restored_only_in_the_grace_period(verbs: Guarded) -> None:
 
 @pytest.mark.parametrize("used", [False, True])
 def test_a_holder_is_restored_to_an_unused_line_without_a_grace_period(
-    verbs: Guarded, used: bool
+    verbs: RecoveryVerbs, used: bool
 ) -> None:
     # Given a holder, and an empty server that another client accepted without a grace period
     one, other = claim(), claim()
@@ -92,7 +92,7 @@ def test_a_holder_is_restored_to_an_unused_line_without_a_grace_period(
     assert answer == (Gone(Loss.EXPIRED) if used else Held(held, 60.0))
 
 
-def test_a_holder_does_not_come_back_if_its_keys_were_deleted(verbs: Guarded) -> None:
+def test_a_holder_does_not_come_back_if_its_keys_were_deleted(verbs: RecoveryVerbs) -> None:
     verbs.up(1000)
     verbs.know()
     verbs.judged()
@@ -102,7 +102,7 @@ def test_a_holder_does_not_come_back_if_its_keys_were_deleted(verbs: Guarded) ->
     assert verbs.reclaim(Renewal(one, held, 30.0)) == Gone(Loss.EXPIRED)
 
 
-def test_a_broken_hold_is_not_restored(verbs: Guarded) -> None:
+def test_a_broken_hold_is_not_restored(verbs: RecoveryVerbs) -> None:
     one = claim()
     held = fence(verbs.join(one))
     verbs.break_("refund", held)
@@ -110,7 +110,7 @@ def test_a_broken_hold_is_not_restored(verbs: Guarded) -> None:
     assert verbs.reclaim(Renewal(one, held, 30.0)) == Gone(Loss.BROKEN)
 
 
-def test_a_claim_recorded_as_a_waiter_is_restored_as_a_holder(verbs: Guarded) -> None:
+def test_a_claim_recorded_as_a_waiter_is_restored_as_a_holder(verbs: RecoveryVerbs) -> None:
     # Given a replica that missed the release of the first claim and the grant of the second
     first, second, third = claim(ttl=30.0), claim(), claim()
     fence(verbs.join(first))
@@ -128,7 +128,7 @@ def test_a_claim_recorded_as_a_waiter_is_restored_as_a_holder(verbs: Guarded) ->
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_of_two_claimed_holds_the_later_one_is_restored(verbs: Guarded, first: int) -> None:
+def test_of_two_claimed_holds_the_later_one_is_restored(verbs: RecoveryVerbs, first: int) -> None:
     # Given a broken claim whose client doesn't know it, a later holder, and a server without both
     broken, holds = claim(), claim()
     renewals = [Renewal(broken, fence(verbs.join(broken)), 30.0)]
@@ -143,7 +143,7 @@ def test_of_two_claimed_holds_the_later_one_is_restored(verbs: Guarded, first: i
     assert [row.fence for row in verbs.look().holders] == [renewals[1].ticket]  # type: ignore[union-attr]
 
 
-def test_live_claims_are_not_displaced_by_remembered_ones(verbs: Guarded) -> None:
+def test_live_claims_are_not_displaced_by_remembered_ones(verbs: RecoveryVerbs) -> None:
     # Given three permits, and a replica with three holders, two of which were released since
     live, gone, left, late = (permit(3, ttl=30.0) for _ in range(4))
     held = {one: Renewal(one, fence(verbs.join(one)), 30.0) for one in (live, gone, left)}
@@ -163,7 +163,7 @@ def test_live_claims_are_not_displaced_by_remembered_ones(verbs: Guarded) -> Non
     assert verbs.reclaim(fourth) == Gone(Loss.EXPIRED)
 
 
-def test_many_readers_are_all_restored(verbs: Guarded) -> None:
+def test_many_readers_are_all_restored(verbs: RecoveryVerbs) -> None:
     readers = [claim("book", kind=Kind.RWLOCK, capacity=RWLOCK_CAPACITY) for _ in range(40)]
     renewals = [Renewal(one, fence(verbs.join(one)), 30.0) for one in readers]
     verbs.client.flushall()

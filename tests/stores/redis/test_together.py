@@ -14,7 +14,7 @@ from holdfast.testing.faces import Face
 from holdfast.testing.promise import promised
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import old_program, program
-from tests.stores.redis.guarded import Guarded
+from tests.stores.redis.recovery import RecoveryVerbs
 from tests.stores.redis.verbs import CLOCK, LABEL, START, Verbs, claim
 from tests.torture.scale import seed_of, times
 
@@ -109,8 +109,8 @@ def test_only_a_claim_without_others_in_line_is_released_by_the_short_path(verbs
     assert len(found.claims) == 2
 
 
-def test_the_guard_of_each_name_is_asked(new_redis: NewRedis) -> None:
-    with Guarded(new_redis(known=False)) as verbs:
+def test_recovery_is_asked_for_each_name(new_redis: NewRedis) -> None:
+    with RecoveryVerbs(new_redis(known=False)) as verbs:
         verbs.at(START)
         verbs.know()
         claims = [claim(f"n{number}") for number in range(3)]

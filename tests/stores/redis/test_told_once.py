@@ -18,7 +18,7 @@ from tests.servers.fixtures import NewRedis
 from tests.servers.process import need, until
 from tests.servers.tls import Certificate
 from tests.stores.redis.conftest import busy
-from tests.stores.redis.guarded import Guarded
+from tests.stores.redis.recovery import RecoveryVerbs
 from tests.stores.redis.test_rights import rights
 from tests.stores.redis.verbs import START
 
@@ -94,7 +94,7 @@ def test_a_user_without_the_right_to_ask_is_warned_once_that_recovery_is_off(
     assert len(said(caplog, "give the right to INFO")) == 1
 
 
-def test_a_connection_made_while_the_server_is_busy_is_refused_and_the_next_is_guarded(
+def test_a_connection_made_while_the_server_is_busy_is_refused_and_the_next_has_recovery(
     new_redis: NewRedis, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = new_redis()
@@ -117,7 +117,7 @@ def test_strict_recovery_recognises_a_promotion_without_a_record(new_redis: NewR
     until(lambda: primary.ask("WAIT", 1, 100) == 1, "the replica follows")
     replica.ask("REPLICAOF", "NO", "ONE")
     replica.ask("FLUSHALL")
-    with Guarded(replica) as verbs:
+    with RecoveryVerbs(replica) as verbs:
         verbs.at(START)
         verbs.up(1000)
         verbs.know()

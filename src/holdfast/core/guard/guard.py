@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ConfigError, StoreUnavailable
 from .. import checks
 from ..policy import REQUEST_S
+from ..refused_with import Refusal
 from ..sameness import named, same
 from . import codec
 from .commons import TELL_S, commons, tell
@@ -36,6 +37,9 @@ DEFAULT: Any = object()
 
 class GuardBase:
     """A refresh guard of one client."""
+
+    if not TYPE_CHECKING:
+        __enter__ = __aenter__ = Refusal("`with`", "call get(compute) for the value")
 
     def __init__(self, ctx: Context, name: str, options: Options) -> None:
         self._ctx = ctx

@@ -10,6 +10,7 @@ from weakref import ref
 from ...errors import LockLost, NotHeld, StoreUnavailable
 from .. import checks
 from ..model import Loss, State
+from ..refused_with import OneWith
 from . import payload
 from .lease import DeliveryLease
 from .model import DELAY_S_MAX, Settle, Verdict
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("holdfast")
 
 
-class DeliveryBase:
+class DeliveryBase(OneWith):
     """A job that a worker has taken. Until it is settled or its lease ends, no other worker gets
     this job or another job of its group."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import StoreUnavailable
 from .. import checks
 from ..policy import UNDO_S, back_off
+from ..refused_with import OneWith
 from .delivery import DeliveryBase
 from .model import Settle
 from .ports import onward_of, queues_of
@@ -44,7 +45,7 @@ class _Tally:
         self.failure: BaseException | None = None
 
 
-class WorkerBase:
+class WorkerBase(OneWith):
     """Work on a queue until stopped; keep working when the store doesn't answer for a while."""
 
     def __init__(

@@ -30,7 +30,7 @@ class Space:
         self.lines = Lines()
         #: The queues, in the order of their last use or of their last check by `_forget_some`.
         self.queues: OrderedDict[str, Queue] = OrderedDict()
-        self.guarded = Values()
+        self.stored = Values()
         self.pid = os.getpid()
         #: Seconds that are added to the clock; above 0 only in tests.
         self.skew = 0.0
@@ -99,11 +99,11 @@ class Space:
         if self.lock._is_owned():
             raise NotSupported(REENTERED)
         with self.lock:
-            guarded = self.guarded
+            stored = self.stored
             try:
-                return act(guarded, boottime() + self.skew), guarded.pokes
+                return act(stored, boottime() + self.skew), stored.pokes
             finally:
-                guarded.pokes = []
+                stored.pokes = []
 
     def forked(self) -> None:
         """In the child of a fork: start with no data and with a new lock, which is free."""
@@ -112,7 +112,7 @@ class Space:
             self.lock = threading.RLock()
             self.lines = Lines()
             self.queues = OrderedDict()
-            self.guarded = Values()
+            self.stored = Values()
 
 
 _spaces: dict[str, Space] = {}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...core.url_options import any_text, is_port, number, seconds, word
+from ...core.url_options import NO_PLACE, any_text, is_port, number, seconds, word
 from ...errors import ConfigError
 from ...runtime import tls
 
@@ -179,7 +179,5 @@ def _place(url: StoreURL) -> tuple[str, int]:
         host, _, port = text.partition(":")
         good = True
     if not good or (port and not is_port(port)):
-        raise ConfigError(
-            f"{url}: this is no host and port; write host, host:port or [IPv6 address]:port"
-        )
+        raise ConfigError(f"{url}: {NO_PLACE}")
     return host or "localhost", int(port or PORT)

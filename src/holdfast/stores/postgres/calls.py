@@ -79,11 +79,11 @@ def bounded(call: Call, within: float) -> Call:
     return Call(call.verb, call.values, (b"%d" % wait,))
 
 
-def guard_window(settings: Settings) -> bytes:
+def signed_window(settings: Settings) -> bytes:
     """Return the grace period as a value: 0 if recovery is off, below 0 for recovery=strict."""
-    if settings.guard == "off":
+    if settings.recovery == "off":
         return b"0"
-    return microseconds(-settings.window if settings.guard == "strict" else settings.window)
+    return microseconds(-settings.window if settings.recovery == "strict" else settings.window)
 
 
 def microseconds(seconds: float) -> bytes:
@@ -152,7 +152,7 @@ class Calls:
         self.schema = quoted(settings.schema)
         most = microseconds(patience)
         self.constants = {
-            "window": guard_window(settings),
+            "window": signed_window(settings),
             "relaxed": KINDS["yes"](settings.relaxed),
             "patience": most,
             # Fixed arguments of some verbs

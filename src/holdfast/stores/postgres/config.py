@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ...core.policy import PATIENCE_S
-from ...core.url_options import any_text, number, seconds, word
+from ...core.url_options import NO_PLACE, any_text, number, seconds, word
 from ...errors import ConfigError
 from ...url import StoreURL, plain
 
@@ -40,7 +40,7 @@ class Settings(NamedTuple):
     schema: str = DEFAULT_SCHEMA
     #: True if a crash of the server can lose acknowledged changes.
     relaxed: bool = False
-    guard: str = "reclaim"
+    recovery: str = "reclaim"
     grace: float = 0.0
     #: True if a missing schema is made.
     create: bool = True
@@ -58,7 +58,7 @@ class Settings(NamedTuple):
 
         Nothing is granted in this time after an event that may have lost data.
         """
-        return self.grace or WINDOW_S[self.guard]
+        return self.grace or WINDOW_S[self.recovery]
 
     def __repr__(self) -> str:
         return f"Settings({self.label!r})"
@@ -220,7 +220,7 @@ def _settings(words: dict[str, str], options: Mapping[str, Any]) -> Settings:
         options.get("trust", ()),
         words.get("user", ""),
     )
-    if found.guard == "strict" and found.window < PATIENCE_S:
+    if found.recovery == "strict" and found.window < PATIENCE_S:
         raise ConfigError(
             f"{found.label}: grace={found.window:g} is too short for recovery=strict: it must be "
             f"at least {PATIENCE_S:g} seconds, because a waiter relies on a reply for this time"
@@ -253,10 +253,7 @@ def _places(url: StoreURL) -> tuple[str, str]:
     for text in url.host.split(","):
         found = _PLACE.fullmatch(text)
         if not found or not 0 <= int(found[2] or 0) < 65536:
-            raise ConfigError(
-                f"{url}: this is no host and port; write host, host:port or [IPv6 address]:port, "
-                "with a comma between several"
-            )
+            raise ConfigError(f"{url}: {NO_PLACE}, with a comma between several")
         hosts.append(plain(found[1].strip("[]")))
         ports.append(found[2] or "")
     return ",".join(hosts), ",".join(ports)

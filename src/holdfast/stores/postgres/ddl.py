@@ -34,7 +34,7 @@ ASLEEP_S = NAP_S_MAX + 0.5
 #: The key of the advisory lock that a session holds while it makes the schema.
 LOCK = 7_236_142
 _PARTS = (
-    "owners", "tables", "line", "verbs", "look", "guard", "rights",
+    "owners", "tables", "line", "verbs", "look", "recovery", "rights",
     "queue_tables", "queue_line", "queue_mend", "queue_verbs", "queue_look", "queue_rights",
     "refresh_tables", "refresh_verbs", "refresh_rights",
 )  # fmt: skip

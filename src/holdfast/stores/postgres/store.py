@@ -105,9 +105,9 @@ class PostgresStore:
         self.guards = PostgresGuards(port, settings)
         self.label = settings.label
         self._window = settings.window
-        self._guarded = settings.guard != "off"
-        self.watch_every = self._window / LOOKS if self._guarded else math.inf
-        self.lease_max = self._window if settings.guard == "strict" else math.inf
+        self._recovers = settings.recovery != "off"
+        self.watch_every = self._window / LOOKS if self._recovers else math.inf
+        self.lease_max = self._window if settings.recovery == "strict" else math.inf
         #: The generation of the server at the last check; empty before the first check.
         self._mark = b""
 
@@ -176,7 +176,7 @@ class PostgresStore:
         try:
             rows = await self._port.ask(self._calls.renew_one(renewal), within)
             answer = replies.standing(rows, self.label)
-            if not self._guarded or answer != Gone(Loss.EXPIRED):
+            if not self._recovers or answer != Gone(Loss.EXPIRED):
                 return answer
             weight = renewal.weight or renewal.claim.spec.weight
             rows = await self._port.ask(self._calls.reclaim(renewal, weight), within)

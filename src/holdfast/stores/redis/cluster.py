@@ -19,10 +19,10 @@ from ...core.policy import PATIENCE_S
 from ...errors import HoldfastError, StoreUnavailable
 from .cluster_values import Reading
 from .complaints import MOVED, ServerSaid, complaint
-from .guard import LOOKS, Guard, Reply, Verdict, asks
 from .keys import BUCKETS
 from .library import EXTEND, PROLONG, RENEW
 from .nodes import Face, Node, looked, scanned
+from .recovery import LOOKS, Recovery, Reply, Verdict, asks
 from .scripts import Call
 from .slots import ASK, ELSEWHERE, sent_to
 from .topology import Members, Place
@@ -47,9 +47,9 @@ class ClusterPort:
     clustered = True
     patience = PATIENCE_S
 
-    def __init__(self, members: Members, face: Face, guard: Guard) -> None:
+    def __init__(self, members: Members, face: Face, recovery: Recovery) -> None:
         self.label = members.settings.label
-        self.guard = guard
+        self.recovery = recovery
         self.replicas = members.settings.replicas
         self._members = members
         self._face = face
@@ -111,7 +111,9 @@ class ClusterPort:
 
     def _node(self, place: Place) -> Node:
         node = self._nodes.get(place)
-        return node or self._nodes.setdefault(place, self._face.open(place, self.guard.of_node()))
+        return node or self._nodes.setdefault(
+            place, self._face.open(place, self.recovery.of_node())
+        )
 
     def _unreachable(self, place: Place) -> None:
         self._stale = True
@@ -168,7 +170,7 @@ class ClusterPort:
         The script of a join requires that in any case. But the script of a release doesn't: without
         this, the release would grant nothing, and the next waiter would wait for another request.
         """
-        if self.guard.on and self._last[bucket] is not None:
+        if self.recovery.on and self._last[bucket] is not None:
             said = await node.look_at(bucket, until - self._now())
             if isinstance(said, ServerSaid):
                 return
@@ -177,11 +179,11 @@ class ClusterPort:
     async def _open_windows(self, seconds: float, until: float) -> None:
         """Ask recovery about all buckets, so that all grace periods end together."""
         now = self._now()
-        if not self.guard.on or now < self._opened:
+        if not self.recovery.on or now < self._opened:
             return
-        self._opened = now + max(seconds, self.guard.window / LOOKS)
+        self._opened = now + max(seconds, self.recovery.window / LOOKS)
         at = [(one, place) for one, place in enumerate(self._map) if place is not None]
-        calls = [self._node(place).guard.asked(bucket) for bucket, place in at]
+        calls = [self._node(place).recovery.asked(bucket) for bucket, place in at]
         await self.ask_many(calls, min(OPEN_S, until - now))
 
     async def ask(self, call: Call, within: float) -> Reply:

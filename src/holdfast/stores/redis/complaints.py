@@ -73,10 +73,17 @@ _UNAVAILABLE = {
     "released; give it more memory",
     "INPROG": "it is handing over to another server",
 }
+NO_PASSWORD = "it requires a password"  # noqa: S105 - a message
+#: The remedy for a missing login.
+LOGIN = (
+    "put it into the URL, as in redis://:password@host/0, or redis://user:password@host/0 for a "
+    "user of an ACL"
+)
+WRONG_PASSWORD = "the user or the password is wrong, or the user is disabled"  # noqa: S105
 #: Errors that last until a setting or a login is changed.
 _WRONG = {
-    "NOAUTH": "it requires a password: write redis://:PASSWORD@host or redis://USER:PASSWORD@host",
-    "WRONGPASS": "the user or the password is wrong, or the user is disabled",
+    "NOAUTH": f"{NO_PASSWORD}: {LOGIN}",
+    "WRONGPASS": WRONG_PASSWORD,
     "WRONGTYPE": "another program uses a key that holdfast needs. Give holdfast a "
     "separate prefix in the URL (?prefix=...), or a separate database",
     "NOSCRIPT": "it forgets scripts right after they are loaded; is a proxy in between?",
@@ -110,6 +117,11 @@ def complaint(error: ServerSaid, label: str) -> HoldfastError:
     if words:
         return ConfigError(f"{label} refuses: {words} ({error})")
     return HoldfastError(f"{label} answered with an error that holdfast doesn't expect: {error}")
+
+
+def no_redis(label: str, why: str) -> str:
+    """The message for a peer that answers as no Redis does."""
+    return f"the peer at {label} is no Redis, or a proxy in between is wrong: {why:.200}"
 
 
 def _right(text: str) -> str:

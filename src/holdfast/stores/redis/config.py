@@ -12,10 +12,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ...core.url_options import any_text, is_port, number, seconds, word
+from ...core.url_options import NO_PLACE, any_text, is_port, number, seconds, word
 from ...errors import ConfigError
 from ...runtime import tls
 from ...url import StoreURL, plain
+from .complaints import LOGIN
 
 PORT = 6379
 DEFAULT_PREFIX = "holdfast"
@@ -65,7 +66,7 @@ class Settings(NamedTuple):
     #: Maximum seconds for connecting; less if the request has less time left.
     connect_s: float = 5.0
     #: The mode of recovery from a server that has lost data: reclaim, strict or off.
-    guard: str = "reclaim"
+    recovery: str = "reclaim"
     #: The grace period in seconds, in which nothing is granted; 0: the default of the mode.
     grace: float = 0.0
     #: Number of replicas that must confirm the writes of a grant.
@@ -73,10 +74,7 @@ class Settings(NamedTuple):
     #: The class of the connections of a given client; None: the class of redis-py for the kind.
     connection_class: Any = None
     #: A remedy, for the error about a missing login.
-    login: str = (
-        "put it into the URL, as in redis://:password@host/0, or redis://user:password@host/0 "
-        "for a user of an ACL"
-    )
+    login: str = LOGIN
 
     def __repr__(self) -> str:
         return f"Settings({self.label!r})"
@@ -251,9 +249,7 @@ def _place(url: StoreURL) -> tuple[str, int]:
         host, _, port = text.partition(":")
         good = True
     if not good or (port and not is_port(port)):
-        raise ConfigError(
-            f"{url}: this is no host and port; write host, host:port or [IPv6 address]:port"
-        )
+        raise ConfigError(f"{url}: {NO_PLACE}")
     return plain(host) or "localhost", int(port or PORT)
 
 

@@ -58,10 +58,10 @@ def state_of(prefix: str, bucket: int, name: bytes) -> bytes:
     return b"%b:{%d}:%b" % (prefix.encode(), bucket, name)
 
 
-def guard_of(prefix: str, bucket: int) -> bytes:
+def recovery_of(prefix: str, bucket: int) -> bytes:
     """The key of a bucket's recovery record.
 
-    >>> guard_of("holdfast", 17)
+    >>> recovery_of("holdfast", 17)
     b'holdfast:{17}#guard'
     """
     return f"{prefix}:{tag_of(bucket)}#guard".encode()

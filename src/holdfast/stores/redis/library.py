@@ -83,13 +83,13 @@ _NAMES = (
     "leave",
     "resize",
     "inspect",
-    "guard",
+    "recovery",
     "reclaim",
     "join_free",
     "leave_all",
 )
 SCRIPTS = tuple(script_of(name, assembled(name)) for name in _NAMES)
-JOIN, RENEW, STAND, LEAVE, RESIZE, INSPECT, GUARD, RECLAIM, JOIN_FREE, LEAVE_ALL = SCRIPTS
+JOIN, RENEW, STAND, LEAVE, RESIZE, INSPECT, RECOVERY, RECLAIM, JOIN_FREE, LEAVE_ALL = SCRIPTS
 
 _OF_QUEUES = (
     "queue_put",

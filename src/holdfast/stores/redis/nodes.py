@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from ...core.model import Granted
 from .complaints import ServerSaid
-from .guard import Guard, Reply, Verdict
+from .recovery import Recovery, Reply, Verdict
 from .scripts import Call
 from .topology import Place
 from .value_keys import Place as Keys
@@ -20,7 +20,7 @@ class Node(Protocol):
     """A port to one node of the cluster. "Any port" is ``store.Port``."""
 
     #: The recovery for this node: knows the node's run id, and if another server was here before.
-    guard: Guard
+    recovery: Recovery
 
     @property
     def label(self) -> str:
@@ -101,7 +101,7 @@ class Node(Protocol):
 class Face(Protocol):
     """The parts of a cluster's port that differ between threads and asyncio, except the nodes."""
 
-    def open(self, place: Place, guard: Guard) -> Node:
+    def open(self, place: Place, recovery: Recovery) -> Node:
         """A port to this node; it connects with the first call."""
         ...
 

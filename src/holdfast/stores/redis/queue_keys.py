@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ...core.queue.model import Job
 from ...errors import HoldfastError
-from .keys import BUCKETS, bucket_of, guard_of, tag_of
+from .keys import BUCKETS, bucket_of, recovery_of, tag_of
 
 #: Number of shards of a queue in a cluster. It can't be changed: the keys depend on it.
 SHARDS = 8
@@ -98,7 +98,7 @@ def shard_keys(prefix: str, queue: bytes, shard: int) -> list[bytes]:
     bucket = bucket_in(queue, shard)
     start = f"{prefix}:{tag_of(bucket)}@".encode()
     keys = [start + letter.encode() + b":" + queue for letter in _LETTERS]
-    return [*keys, guard_of(prefix, bucket)]
+    return [*keys, recovery_of(prefix, bucket)]
 
 
 def queue_pattern(prefix: str, names: bytes) -> bytes:

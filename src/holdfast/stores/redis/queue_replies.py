@@ -7,8 +7,8 @@ from typing import Any
 
 from ...core.queue.model import Delivered, JobRecord, JobState
 from ...errors import StoreUnavailable
-from .guard import ASK_GUARD, barred
 from .queue_keys import Layout, read_row
+from .recovery import ASK_RECOVERY, barred
 from .replies import read, strange
 
 Reply = Any
@@ -53,14 +53,14 @@ def taken(
             return tuple(found), 0.0
         if what == 2 and count == 2:
             return (), reply[1] / 1000
-        if what == ASK_GUARD:
+        if what == ASK_RECOVERY:
             return (), min(reply[1], _BARRED_MAX_S) if count == 3 else _BARRED_S
     raise strange(reply, label)
 
 
 def why_none(reply: Reply, label: str) -> str:
     """The reason why recovery grants no job, from the answer to a take; empty: no job was due."""
-    told = reply.__class__ is list and len(reply) == 3 and reply[0] == ASK_GUARD
+    told = reply.__class__ is list and len(reply) == 3 and reply[0] == ASK_RECOVERY
     return str(barred(label, *reply[1:])) if told else ""
 
 

@@ -32,7 +32,7 @@ from ...core.model import (
 )
 from ...errors import HoldfastError, StoreUnavailable
 from .complaints import ServerSaid, complaint, said
-from .guard import barred
+from .recovery import barred
 
 Reply = Any
 P = ParamSpec("P")

@@ -1,7 +1,7 @@
 """The verbs as requests: Lua scripts, and packed commands that call them.
 
 A `Call` is a whole EVALSHA command, packed, without its last two arguments. Only the connection
-knows these two: the *run id* of the server to which it leads, for recovery (`guard`), and a *tag*::
+knows these two: the *run id* of the server to which it leads, for recovery, and a *tag*::
 
     call.head + ending(run_id)             the connection isn't shared: the bare reply
     call.head + ending(run_id, b"7f")      it is shared: the reply is [b"7f", reply], always
@@ -22,15 +22,15 @@ from typing import NamedTuple
 from ...core.model import Change, Claim, Held, Leave, Renewal, Spec
 from ...core.policy import PATIENCE_S, TOMB_S
 from ...errors import ConfigError
-from .keys import PREFIX, bucket_of, guard_of, keys_of, state_of
+from .keys import PREFIX, bucket_of, keys_of, recovery_of, state_of
 from .library import (
-    GUARD,
     INSPECT,
     JOIN,
     JOIN_FREE,
     LEAVE,
     LEAVE_ALL,
     RECLAIM,
+    RECOVERY,
     RENEW,
     RESIZE,
     STAND,
@@ -197,8 +197,8 @@ class Requests:
 
     def _learn_leave(self, text: str) -> tuple[int, bytes]:
         name = text.encode()
-        state, waiters, _, guard = keys_of(self.prefix, name)
-        shared = _start(LEAVE, (state, waiters, guard), 1) + b"$%d\r\n" % _ID_BYTES
+        state, waiters, _, recovery = keys_of(self.prefix, name)
+        shared = _start(LEAVE, (state, waiters, recovery), 1) + b"$%d\r\n" % _ID_BYTES
         if len(self._leaves) >= _KNOWN_MAX:
             self._leaves.clear()
         known = self._leaves[text] = (bucket_of(name), shared)
@@ -264,7 +264,7 @@ class Requests:
         names = [spec.name.encode() for spec in specs]
         buckets = list(dict.fromkeys(map(bucket_of, names)))
         keys = [keys_of(self.prefix, name)[0] for name in names]
-        keys += [guard_of(self.prefix, bucket) for bucket in buckets]
+        keys += [recovery_of(self.prefix, bucket) for bucket in buckets]
         args = [part for spec in specs for part in (_ms(spec.ttl), _words(spec))]
         head = _start(JOIN_FREE, keys, len(args) + 1) + b"".join(map(tail, args))
         if len(self._together) >= _TOGETHER_MAX:
@@ -311,7 +311,7 @@ class Requests:
         mine = _id(renewal.claim.id), b"%d" % renewal.ticket, _ms(renewal.ttl), words
         return self._call(RECLAIM, spec.name, *mine, _ms(window))
 
-    def guard(
+    def recovery(
         self,
         buckets: Sequence[int],
         window: float,
@@ -324,12 +324,12 @@ class Requests:
         """Read the recovery records, and change them if needed. ``window``: the grace period in
         seconds. ``known``: seconds since the client met the server ``run_id``. ``former``: True if
         the client had met another server before. ``latest``: the client's highest fence. Answer:
-        `guard.verdict`."""
-        keys = [guard_of(self.prefix, bucket) for bucket in buckets]
+        `recovery.verdict`."""
+        keys = [recovery_of(self.prefix, bucket) for bucket in buckets]
         numbers = strict, known * 1000, former, latest
         args = [_ms(window), *(b"%d" % one for one in numbers), run_id]
-        head = _start(GUARD, keys, len(args)) + b"".join(map(tail, args))
-        return Call(GUARD, buckets[0], head)
+        head = _start(RECOVERY, keys, len(args)) + b"".join(map(tail, args))
+        return Call(RECOVERY, buckets[0], head)
 
     def resize(self, name: str, capacity: int) -> Call:
         """Change a line's capacity. Answer: `replies.resized`."""

@@ -31,9 +31,9 @@ from ...core.model import (
 )
 from ...errors import HoldfastError, StoreUnavailable
 from . import replies
-from .guard import LOOKS, Guard, Verdict
 from .keys import name_of, pattern_of
 from .queue_cluster import queues_over
+from .recovery import LOOKS, Recovery, Verdict
 from .replies import whole as _whole
 from .scripts import BATCH_MAX, Call, Requests
 from .together import Together
@@ -77,7 +77,7 @@ class Port(Protocol):
     clustered: bool
     #: The recovery, which the port asks when a script requires it. If nothing is granted now, the
     #: reply to a join is ``[6, seconds, cause]``; otherwise the port sends the call again.
-    guard: Guard
+    recovery: Recovery
     #: Number of replicas that must confirm a grant or a renewal; if fewer do, the port raises.
     replicas: int
 
@@ -157,11 +157,11 @@ class RedisStore:
 
     def __init__(self, port: Port, prefix: str) -> None:
         self._port = port
-        guard = self._guard = port.guard
+        recovery = self._recovery = port.recovery
         self.capabilities = CAPABILITIES._replace(wakeup_grants=not port.replicas)
-        self.watch_every = guard.window / LOOKS if guard.on else math.inf
-        self.lease_max = guard.window if guard.mode == "strict" else math.inf
-        self._latest = guard.latest
+        self.watch_every = recovery.window / LOOKS if recovery.on else math.inf
+        self.lease_max = recovery.window if recovery.mode == "strict" else math.inf
+        self._latest = recovery.latest
         #: The last verdict of recovery.
         self._verdict = Verdict(b"")
         self._requests = Requests(prefix, port.patience)
@@ -224,7 +224,7 @@ class RedisStore:
         Plain renewals go together. A renewal that needs more than that goes in a separate call.
         """
         found = await self._renew(renewals, within)
-        if self._guard.on:
+        if self._recovery.on:
             lost = [
                 at
                 for at, one in enumerate(found)
@@ -288,7 +288,7 @@ class RedisStore:
         """Restore the claims at these indexes that the server has forgotten; update ``found``."""
         lost = [renewals[at] for at in places]
         self._note(max(one.ticket for one in lost))
-        calls = [self._requests.reclaim(one, self._guard.window) for one in lost]
+        calls = [self._requests.reclaim(one, self._recovery.window) for one in lost]
         for at, answer in zip(places, await self._each(calls, lost, within), strict=True):
             if isinstance(answer, Gone):
                 continue  # the first answer has the better reason

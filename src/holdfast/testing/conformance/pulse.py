@@ -24,7 +24,7 @@ AT_REST_S = 0.03
 #: Number of late answers that are remembered.
 NOTES = 2_000
 
-_guard = threading.Lock()
+_lock = threading.Lock()
 _pulses: dict[str, _Pulse] = {}
 
 
@@ -73,13 +73,13 @@ def felt(url: str) -> Generator[None]:
     if not urllib.parse.urlsplit(url).netloc or url.startswith("memory:"):
         yield
         return
-    with _guard:
+    with _lock:
         pulse = _pulses.get(url) or _pulses.setdefault(url, _Pulse(url))
         pulse.users += 1
     try:
         yield
     finally:
-        with _guard:
+        with _lock:
             pulse.users -= 1
             last = not pulse.users
             if last:

@@ -24,7 +24,7 @@ from .known import Difference, Known
 
 #: Minimum seconds between a verb and the expiry of a claim, in addition to `Answers._blur`. If an
 #: expiry is nearer, it is unclear whether the store handled the verb before or after the expiry.
-GUARD_S = 0.005
+MARGIN_S = 0.005
 #: Maximum seconds of a verb; after a slower verb, all following answers are unclear.
 SLOW_S = 0.1
 #: The time-out of each verb, in seconds.
@@ -82,8 +82,8 @@ class Answers:
         except StoreUnavailable as failure:
             raise AssertionError(f"{self._where()}\n  it did not answer: {failure}") from failure
         now = self.runtime.now()
-        guard = GUARD_S + self._blur
-        if now - sent > SLOW_S or any(sent - guard < e < now + guard for e in self._expiries()):
+        margin = MARGIN_S + self._blur
+        if now - sent > SLOW_S or any(sent - margin < e < now + margin for e in self._expiries()):
             self.unclear = True
         self._blur = max(self._blur, now - sent)
         self._now = now
@@ -98,11 +98,11 @@ class Answers:
         """Wait until no claim or tombstone is about to expire."""
         while True:
             now = self.runtime.now()
-            guard = 2 * GUARD_S + self._blur
-            near = [one for one in self._expiries() if abs(one - now) < guard]
+            margin = 2 * MARGIN_S + self._blur
+            near = [one for one in self._expiries() if abs(one - now) < margin]
             if not near:
                 return
-            await self.runtime.sleep(max(near) - now + guard)
+            await self.runtime.sleep(max(near) - now + margin)
 
     def _expiries(self) -> list[float]:
         rows = [row.expires for line in self.lines.lines.values() for row in line.rows()]

@@ -7,7 +7,7 @@ sorted by fence or by time, and read once. A million events are judged in some s
     fence order          an acquire that begins after another claim is held gets a greater fence
     duplicate fence      no two claims on a name have the same fence
     FIFO                 of two claims with known places in line, the front claim is granted first
-    guarded writes       a thing accepts no fence smaller than a fence that it has accepted before
+    fenced writes        a thing accepts no fence smaller than a fence that it has accepted before
     acquire answered     every acquire of a living worker ends
     bounded waiting      acquire(timeout=T) ends within T and 0.25 s (all but one in a thousand)
     no resurrection      no check of a hold passes after its loss is known
@@ -165,13 +165,13 @@ def _writes(thing: str, accepted: list[Write]) -> Iterator[Violation]:
             at += 1
         if write.fence < greatest:
             text = f"{thing} accepted fence {write.fence} of {write.worker} after {greatest}"
-            yield Violation("guarded writes", thing, write.done, text)
+            yield Violation("fenced writes", thing, write.done, text)
     greatest = 0
     ordered = [write for write in accepted if write.order is not None]
     for write in sorted(ordered, key=lambda write: write.order or 0):
         if write.fence < greatest:
             text = f"{thing} shows fence {write.fence} of {write.worker} after {greatest}"
-            yield Violation("guarded writes", thing, write.done, text)
+            yield Violation("fenced writes", thing, write.done, text)
         greatest = max(greatest, write.fence)
 
 

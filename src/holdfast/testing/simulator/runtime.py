@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, TypeVar
 
-from ...core.ports import Guard
+from ...core.ports import CancelScope
 from ...errors import NotSupported
 from .world import Cancelled, Fut, Process, Task
 
@@ -91,7 +91,7 @@ class SimRuntime:
         """Return a new latch."""
         return SimLatch(self.process)
 
-    def guard(self) -> Guard:
+    def cancel_scope(self) -> CancelScope:
         """Raise ``NotSupported``: other tests cover ``cancel_on_lost`` with real event loops."""
         raise NotSupported("cancel_on_lost is not simulated")
 

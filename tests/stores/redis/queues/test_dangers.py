@@ -60,7 +60,7 @@ def test_a_server_that_lost_its_data_delivers_nothing_while_workers_may_believe(
     assert again.ack()
 
 
-def test_with_a_strict_guard_no_delivery_is_believed_beyond_its_window(
+def test_with_strict_recovery_no_delivery_is_believed_beyond_its_window(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
     """Without renewal a delivery ends within the grace period, whatever ttl the worker sets."""

@@ -11,9 +11,9 @@ import redis
 from redis.cluster import key_slot
 
 from holdfast.core.queue.model import Job
-from holdfast.stores.redis.guard import WINDOW_S
 from holdfast.stores.redis.keys import bucket_of
 from holdfast.stores.redis.queue_keys import SHARDS, Layout
+from holdfast.stores.redis.recovery import WINDOW_S
 from holdfast.testing.faces import FACES, Face
 from tests.faced import pytest_pyfunc_call  # noqa: F401 # a hook: it runs tests with a `face`
 from tests.servers.cluster import SLOTS, Cluster

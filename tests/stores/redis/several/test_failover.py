@@ -25,7 +25,7 @@ from tests.torture.scale import FULL
 THREADS = TASKS = 3
 NAMES = 6
 #: With `SURE` one replica has confirmed each grant. Without a replica only recovery protects.
-SURE, GUARDED = "?replicas=1", ""
+SURE, PLAIN = "?replicas=1", ""
 TTL_S, LONG_S = 3.0, 15.0
 #: The time of load before the event; the least time of load after it.
 CALM_S = 1.5
@@ -129,7 +129,7 @@ def test_a_primary_of_a_cluster_is_replaced_under_load(
     how: str, tmp_path: Path, new_cluster: Callable[..., Cluster]
 ) -> None:
     cluster = new_cluster()
-    url = cluster.url + (SURE if how == "told" else GUARDED)
+    url = cluster.url + (SURE if how == "told" else PLAIN)
     # Given the node that has one of the names of the load
     victim = cluster.owner(slot_for("0"))
     act = cluster.lose if how == "killed" else cluster.fail_over

@@ -12,7 +12,7 @@ from redis.cluster import key_slot
 
 from holdfast import Client, StoreUnavailable
 from holdfast.runtime.blocking import boottime
-from holdfast.stores.redis.keys import BUCKETS, bucket_of, guard_of
+from holdfast.stores.redis.keys import BUCKETS, bucket_of, recovery_of
 from holdfast.stores.redis.queue_keys import SHARDS, bucket_in
 from holdfast.testing import lag
 from tests.servers.cluster import Cluster
@@ -38,7 +38,7 @@ def without_records(cluster: Cluster) -> None:
     for primary in cluster.primaries:
         for bucket in range(BUCKETS):
             if cluster.owner(slot_of(bucket)) is primary:
-                primary.ask("DEL", guard_of("holdfast", bucket))
+                primary.ask("DEL", recovery_of("holdfast", bucket))
 
 
 def slot_of(bucket: int) -> int:

@@ -241,7 +241,7 @@ def _durability(visit: Visit) -> Finding:
         )
     if visit.settings.relaxed:
         text = "durable=relaxed: a crash loses the last changes; "
-        if visit.settings.guard == "off":
+        if visit.settings.recovery == "off":
             return warn(f"{text}recovery is off", "leave out recovery=off")
         return ok(f"{text}then holders restore their holds")
     level = visit.setting("synchronous_commit")
@@ -254,7 +254,7 @@ def _standbys(visit: Visit) -> Finding | None:
     if not rows or kept:
         return ok(f"{len(rows)}, of which {kept} confirm each grant") if rows else None
     text = f"{len(rows)}, none of them synchronous, and recovery is off"
-    if visit.settings.guard != "off":
+    if visit.settings.recovery != "off":
         text = (
             f"{len(rows)}, none of them synchronous: a standby that is promoted can lack the last "
             "grants. Then nothing new is granted for the grace period"

@@ -16,8 +16,8 @@ from ....runtime.timers.aio import sleep, time_limit
 from ..blocking.cluster import FAILURES, bucket_places, for_finding, lost
 from ..blocking.sentinel import step_of
 from ..cluster import ClusterPort
-from ..guard import ClusterGuard, Guard
 from ..nodes import Node
+from ..recovery import ClusterRecovery, Recovery
 from ..topology import Members, Place
 from .shard import LoopNode
 from .shared import Shared
@@ -25,7 +25,7 @@ from .shared import Shared
 
 def open_cluster(members: Members) -> ClusterPort:
     """The port for one event loop."""
-    return LoopCluster(members, LoopFace(members), ClusterGuard(members.settings, boottime))
+    return LoopCluster(members, LoopFace(members), ClusterRecovery(members.settings, boottime))
 
 
 class LoopCluster(ClusterPort):
@@ -56,9 +56,9 @@ class LoopFace:
         """End a search that is under way."""
         await self._finding.cancel()
 
-    def open(self, place: Place, guard: Guard) -> Node:
+    def open(self, place: Place, recovery: Recovery) -> Node:
         """A port to this node."""
-        return LoopNode(self._members.at(place), guard, self._token)
+        return LoopNode(self._members.at(place), recovery, self._token)
 
     async def find(self, places: Sequence[Place], within: float) -> list[Place | None]:
         """The primary of each bucket; one search serves all tasks that ask."""

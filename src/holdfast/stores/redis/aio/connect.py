@@ -12,8 +12,8 @@ from ....errors import StoreUnavailable
 from ....runtime.timers.aio import time_limit
 from ..blocking.dial import error_of, knows_no_hello, own_name, silent
 from ..config import Settings
-from ..guard import Guard
 from ..library import tail
+from ..recovery import Recovery
 from .wire import Wire
 
 _CLASSES: dict[str, type[AbstractConnection]] = {
@@ -26,12 +26,12 @@ _NAMED_S = 5.0
 
 
 async def connect(
-    settings: Settings, wire: Wire, limit: float, guard: Guard | None = None
+    settings: Settings, wire: Wire, limit: float, recovery: Recovery | None = None
 ) -> Settings:
     """Connect, shake hands, and give the connection to the wire, within ``limit`` seconds.
 
-    With ``guard``, also read which server this is. Return ``settings`` with the protocol that the
-    server supports.
+    With ``recovery``, also read which server this is. Return ``settings`` with the protocol that
+    the server supports.
     """
     made_of = settings.connection_class
     if made_of is None or not issubclass(made_of, AbstractConnection):
@@ -52,7 +52,7 @@ async def connect(
         raise StoreUnavailable(text) from late
     except Exception as wrong:
         if settings.protocol == 3 and knows_no_hello(wrong):
-            return await connect(settings._replace(protocol=2), wire, limit, guard)
+            return await connect(settings._replace(protocol=2), wire, limit, recovery)
         raise error_of(settings, wrong) from None  # the error of redis-py can contain the password
     finally:
         if connection.is_connected:  # not taken over
@@ -60,18 +60,18 @@ async def connect(
     if not settings.arguments.get("client_name"):
         name = wire.command(b"CLIENT", b"SETNAME", own_name().encode(), within=_NAMED_S)
         name.add_done_callback(unheeded)
-    if guard is not None:
-        await _identify(wire, guard, limit)
+    if recovery is not None:
+        await _identify(wire, recovery, limit)
     return settings
 
 
-async def _identify(wire: Wire, guard: Guard, limit: float) -> None:
+async def _identify(wire: Wire, recovery: Recovery, limit: float) -> None:
     """Read to which server the connection leads, for recovery."""
-    answers = [wire.command(*words, within=limit) for words in guard.hello]
+    answers = [wire.command(*words, within=limit) for words in recovery.hello]
     for answer in answers:  # if the first one fails, no task waits for the others
         answer.add_done_callback(unheeded)
     try:
-        wire.server = tail(guard.server([await one for one in answers]))
+        wire.server = tail(recovery.server([await one for one in answers]))
     except BaseException:
         wire.drop(f"it is unknown which server {wire.label} is")
         raise

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 from ....errors import StoreUnavailable
 from ....runtime.blocking import boottime
 from ..complaints import ServerSaid
-from ..guard import Guard, Reply, still_barred
 from ..library import ALL_SCRIPTS, Script, load_command, tail
+from ..recovery import Recovery, Reply, still_barred
 from ..scripts import Call
 from .answer import Answer, new_answer
 
@@ -43,10 +43,10 @@ class Exchange(ABC):
     #: The scripts to load if the server doesn't know one of ours.
     _scripts: Sequence[Script] = ALL_SCRIPTS
 
-    def __init__(self, guard: Guard, loop: asyncio.AbstractEventLoop) -> None:
-        self._guard = guard
+    def __init__(self, recovery: Recovery, loop: asyncio.AbstractEventLoop) -> None:
+        self._recovery = recovery
         self._loop = loop
-        #: Requests to recovery that are under way, by `Guard.scope`.
+        #: Requests to recovery that are under way, by `Recovery.scope`.
         self._judging: dict[int, Answer] = {}
         #: The run id of the server, packed as an argument of scripts.
         self.server = tail(b"")
@@ -118,10 +118,10 @@ class Exchange(ABC):
         if tries >= TRIES_MAX:
             answer.set_result(reply)
             return
-        scope = self._guard.scope(call.bucket)
+        scope = self._recovery.scope(call.bucket)
         judging = self._judging.get(scope)
         if judging is None or judging.done():
-            asked = self._guard.asked(call.bucket)
+            asked = self._recovery.asked(call.bucket)
             judging = self._judging[scope] = self.send(asked, due - boottime())
         judging.add_done_callback(partial(self._judged, slot, reply))
 
@@ -133,7 +133,7 @@ class Exchange(ABC):
         if failure is not None or judging.cancelled():
             answer.set_exception(failure or StoreUnavailable(self.over))
             return
-        verdict = self._guard.verdict(judging.result())
+        verdict = self._recovery.verdict(judging.result())
         if isinstance(verdict, ServerSaid):
             answer.set_result(verdict)
             return

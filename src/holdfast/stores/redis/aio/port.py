@@ -23,7 +23,7 @@ from ....runtime.blocking import boottime
 from ....runtime.timers.aio import ended, later, sleep
 from ..complaints import ServerSaid, complaint
 from ..config import Settings
-from ..guard import Guard, Verdict, grants, wait_words
+from ..recovery import Recovery, Verdict, grants, wait_words
 from ..replies import Reply, poked, scanned
 from ..scripts import Call
 from ..value_keys import Place, reading
@@ -73,7 +73,7 @@ class LoopPort:
 
     def __init__(self, settings: Settings) -> None:
         self.label = settings.label
-        self.guard = Guard(settings, boottime)
+        self.recovery = Recovery(settings, boottime)
         self.replicas = settings.replicas
         self._settings = settings
         self._start()
@@ -116,7 +116,7 @@ class LoopPort:
         if grants(call, reply):
             left = due - boottime()
             said = await wire.command(*wait_words(self.replicas, left), within=left)
-            wrong = self.guard.unconfirmed(said, self.replicas)
+            wrong = self.recovery.unconfirmed(said, self.replicas)
             if wrong is not None:
                 raise wrong
         return reply
@@ -125,9 +125,9 @@ class LoopPort:
         """The present verdict of recovery; see the protocol."""
         wire, within = await self._reach(within)
         due = boottime() + within
-        found = self.guard.verdict(await wire.send(self.guard.look(), within))
+        found = self.recovery.verdict(await wire.send(self.recovery.look(), within))
         if isinstance(found, Verdict) and found.record != found.run_id:
-            found = self.guard.verdict(await wire.send(self.guard.asked(0), due - boottime()))
+            found = self.recovery.verdict(await wire.send(self.recovery.asked(0), due - boottime()))
         if isinstance(found, ServerSaid):
             raise complaint(found, self.label)
         return found
@@ -286,7 +286,7 @@ class LoopPort:
         wire = self._new_wire()
         try:
             found = await self._where()
-            self._settings = await connect(found, wire, self._attempt_s(), self.guard)
+            self._settings = await connect(found, wire, self._attempt_s(), self.recovery)
         except StoreUnavailable:
             self._failed()
             raise
@@ -296,7 +296,7 @@ class LoopPort:
 
     def _new_wire(self, ear: bool = False) -> Wire:
         heard, ended = weakly(self._heard), weakly(self._ended)
-        return self._made_into(self.label, heard, ended, self.guard, ear)
+        return self._made_into(self.label, heard, ended, self.recovery, ear)
 
     async def _where(self) -> Settings:
         """The settings of the current server; with sentinels, each call can find another server."""

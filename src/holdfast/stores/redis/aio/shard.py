@@ -17,7 +17,7 @@ from ....errors import StoreUnavailable
 from ....runtime.blocking import boottime
 from ..complaints import MOVED, ServerSaid, complaint
 from ..config import Settings
-from ..guard import Guard, Verdict
+from ..recovery import Recovery, Verdict
 from ..replies import Reply
 from ..scripts import Call
 from ..slots import ELSEWHERE, address_in, bucket_in
@@ -54,9 +54,9 @@ class ShardWire(Wire):
 class LoopNode(LoopPort):
     """See :class:`holdfast.stores.redis.nodes.Node`."""
 
-    def __init__(self, settings: Settings, guard: Guard, token: str) -> None:
+    def __init__(self, settings: Settings, recovery: Recovery, token: str) -> None:
         super().__init__(settings)
-        self.guard = guard
+        self.recovery = recovery
         self._token = token
 
     def _start(self) -> None:
@@ -68,7 +68,7 @@ class LoopNode(LoopPort):
         self._buckets: dict[str, int] = {}
 
     def _new_wire(self, ear: bool = False) -> Wire:
-        wire = ShardWire(self.label, self._heard, self._ended, self.guard, ear)
+        wire = ShardWire(self.label, self._heard, self._ended, self.recovery, ear)
         wire.subscribed = self._subscribed
         wire.unsubscribed = self._unsubscribed
         return wire
@@ -90,7 +90,7 @@ class LoopNode(LoopPort):
     async def look_at(self, bucket: int, within: float) -> Verdict | ServerSaid:
         """The verdict of recovery on this bucket."""
         wire, within = await self._reach(within)
-        return self.guard.verdict(await wire.send(self.guard.asked(bucket), within))
+        return self.recovery.verdict(await wire.send(self.recovery.asked(bucket), within))
 
     # -- waiting ---------------------------------------------------------------------------
 

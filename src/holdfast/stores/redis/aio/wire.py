@@ -23,8 +23,8 @@ from ....runtime.blocking import boottime
 from ....runtime.timers.aio import later
 from ..blocking.resp import NO_REPLY, NOTHING, REPLY_BYTES_MAX, TOO_LONG, Push, new_reader, strange
 from ..complaints import DEMOTED, NOSCRIPT, ServerSaid
-from ..guard import Guard, asks
 from ..library import packed
+from ..recovery import Recovery, asks
 from ..scripts import Call
 from .answer import Answer, Answers, new_answer, new_answers, wake_all
 from .exchange import BY_PUSH, LOADING, PLAIN, SEVERAL, Exchange, Slot
@@ -54,11 +54,11 @@ class Wire(Exchange, asyncio.BufferedProtocol):
         label: str,
         heard: Callable[[bytes], Answer | None],
         ended: Callable[[Wire], None],
-        guard: Guard,
+        recovery: Recovery,
         ear: bool = False,
     ) -> None:
         loop = asyncio.get_running_loop()
-        super().__init__(guard, loop)
+        super().__init__(recovery, loop)
         self.label = label
         self._heard = heard
         self._ended = ended
@@ -180,7 +180,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
                     if not self._part(pending[0][0], reply, given):
                         continue
                 else:
-                    self._odd(pending[0], reply)
+                    self._odd(reply)
                 if self.over:
                     return
                 pending.popleft()  # only now, as Ctrl-C may come between any two lines
@@ -216,9 +216,11 @@ class Wire(Exchange, asyncio.BufferedProtocol):
             self._leave(reply)
         return True
 
-    def _odd(self, slot: Slot, reply: Any) -> None:
+    def _odd(self, reply: Any) -> None:
         """Handle a reply without a tag: an error, or the reply to a plain command."""
-        answer, tag, _, _, what, _ = slot
+        if not self._pending:
+            raise ValueError("no request is under way")
+        answer, tag, _, _, what, _ = slot = self._pending[0]
         if what is LOADING:
             self._loaded(reply)
         if isinstance(reply, ServerSaid):
@@ -242,7 +244,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
 
     def _pushed(self, reply: Any, given: list[Answer]) -> None:
         if not isinstance(reply, list):
-            self._odd(self._pending[0], reply)
+            self._odd(reply)
             if not self.over:
                 self._pending.popleft()
         elif reply[0] in (b"message", b"smessage"):

@@ -15,8 +15,8 @@ from ....runtime.blocking import boottime
 from ..cluster import ClusterPort
 from ..complaints import rules, without_arguments
 from ..config import Settings
-from ..guard import ClusterGuard, Guard
 from ..nodes import Node
+from ..recovery import ClusterRecovery, Recovery
 from ..slots import BUCKET_SLOTS
 from ..topology import Members, Place, shown
 from .dial import error_of, unreachable
@@ -31,7 +31,7 @@ _manager: Any = NodesManager
 
 def open_cluster(members: Members) -> ClusterPort:
     """The port for threads."""
-    return ClusterPort(members, ThreadFace(members), ClusterGuard(members.settings, boottime))
+    return ClusterPort(members, ThreadFace(members), ClusterRecovery(members.settings, boottime))
 
 
 class ThreadFace:
@@ -41,9 +41,9 @@ class ThreadFace:
         self._members = members
         self._token = secrets.token_hex(9)
 
-    def open(self, place: Place, guard: Guard) -> Node:
+    def open(self, place: Place, recovery: Recovery) -> Node:
         """A port to this node."""
-        return ThreadNode(self._members.at(place), guard, self._token)
+        return ThreadNode(self._members.at(place), recovery, self._token)
 
     async def find(self, places: Sequence[Place], within: float) -> list[Place | None]:
         """The primary of each bucket."""

@@ -20,8 +20,8 @@ from ....errors import ConfigError, StoreUnavailable
 from ....runtime.blocking import boottime
 from ..complaints import DEMOTED, MOVED, ServerSaid
 from ..config import Settings
-from ..guard import Unconfirmed
 from ..library import BEGIN, JOIN, JOIN_FREE, PUT, TAKE, Script
+from ..recovery import Unconfirmed
 from .dial import Dialler
 from .exchange import Exchange
 from .link import Link
@@ -72,7 +72,7 @@ class Connections(Exchange):
         super().__init__(settings)
         self.label = settings.label
         self._settings = settings
-        self._dialler = Dialler(settings, self.guard)
+        self._dialler = Dialler(settings, self.recovery)
         self._start()
 
     def _start(self) -> None:

@@ -21,11 +21,18 @@ from ....core.ports import Unreached
 from ....errors import ConfigError, HoldfastError, StoreUnavailable
 from ....runtime.blocking import boottime
 from ....runtime.identity import hostname
-from ..complaints import ServerSaid, complaint, without_arguments
+from ..complaints import (
+    NO_PASSWORD,
+    WRONG_PASSWORD,
+    ServerSaid,
+    complaint,
+    no_redis,
+    without_arguments,
+)
 from ..complaints import said as server_said
 from ..config import Settings
-from ..guard import Guard
 from ..library import packed
+from ..recovery import Recovery
 
 #: The class of redis-py for each kind of connection.
 _CLASSES: dict[str, Callable[[], type[Any]]] = {
@@ -97,9 +104,9 @@ class _Bounded:
 class Dialler:
     """Makes connections to one server."""
 
-    def __init__(self, settings: Settings, guard: Guard | None = None) -> None:
+    def __init__(self, settings: Settings, recovery: Recovery | None = None) -> None:
         self._settings = settings
-        self._guard = guard
+        self._recovery = recovery
         #: The protocol of new connections; it changes to 2 if the server doesn't support 3.
         self.protocol = settings.protocol
         arguments = dict(settings.arguments)
@@ -132,8 +139,8 @@ class Dialler:
         connection.until = until
         try:
             connection.connect()
-            if self._guard is not None:
-                connection.run_id = self._guard.server(connection.said)
+            if self._recovery is not None:
+                connection.run_id = self._recovery.server(connection.said)
         except BaseException:
             connection.disconnect()
             raise
@@ -153,7 +160,7 @@ class Dialler:
             self._greet(connection)
         else:
             connection.on_connect()
-        hello = self._guard.hello if self._guard is not None else ()
+        hello = self._recovery.hello if self._recovery is not None else ()
         wanted = [packed(*words) for words in hello]
         if not self._named:
             wanted.append(packed(b"CLIENT", b"SETNAME", own_name().encode()))
@@ -208,9 +215,9 @@ def _unwelcome(settings: Settings, wrong: Exception) -> HoldfastError:
     if "without any password configured" in text:
         hint = "it has no password: remove the one in the URL"
     elif not {"username", "password", "credential_provider"} & set(settings.arguments):
-        hint = f"it requires a password: {settings.login}"
+        hint = f"{NO_PASSWORD}: {settings.login}"
     else:
-        hint = "user name or password is wrong"
+        hint = WRONG_PASSWORD
     return ConfigError(f"{settings.label} refuses the login; {hint}. The error: {text}")
 
 
@@ -247,9 +254,9 @@ def unreachable(settings: Settings, wrong: Exception) -> HoldfastError:
         return ConfigError(f"{label} supports no TLS, or no common version or cipher: {text}")
     usual = said.RedisError | said.RedisClusterException | OSError
     if isinstance(wrong, said.InvalidResponse) or not isinstance(wrong, usual):
-        return ConfigError(
-            f"the peer at {label} is no Redis, or a proxy in between is wrong: {text:.200}"
-        )
+        if isinstance(wrong, AttributeError | TypeError):  # redis-py expected another type
+            text = f"its greeting can't be read ({text})"
+        return ConfigError(no_redis(label, text))
     if isinstance(wrong, said.TimeoutError):
         hint = "; for a server without TLS write redis://" if settings.kind == "tls" else ""
         return Unreached(f"{label} did not answer while a connection was made: {text}{hint}")

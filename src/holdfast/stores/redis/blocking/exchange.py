@@ -12,8 +12,8 @@ from typing import Any
 from ....runtime.blocking import boottime
 from ..complaints import NOSCRIPT, ServerSaid
 from ..config import Settings
-from ..guard import Guard, Unconfirmed, Verdict, asks, grants, still_barred, wait_words
 from ..library import ALL_SCRIPTS, Script, load_command, packed
+from ..recovery import Recovery, Unconfirmed, Verdict, asks, grants, still_barred, wait_words
 from ..scripts import Call, ending
 from .link import Link
 
@@ -25,7 +25,7 @@ class Exchange:
     _scripts: Sequence[Script] = ALL_SCRIPTS
 
     def __init__(self, settings: Settings) -> None:
-        self.guard = Guard(settings, boottime)
+        self.recovery = Recovery(settings, boottime)
         self.replicas = settings.replicas
         #: True if the server reads scripts only without their first line.
         self._old = False
@@ -50,7 +50,7 @@ class Exchange:
 
     def _judge(self, link: Link, until: float, bucket: int = 0) -> Verdict | ServerSaid:
         """Ask recovery about its records, and note the run id of the server for further calls."""
-        found = self._verdict(link, self.guard.asked(bucket), until)
+        found = self._verdict(link, self.recovery.asked(bucket), until)
         if isinstance(found, Verdict):
             link.ending = ending(found.run_id)
         return found
@@ -59,7 +59,7 @@ class Exchange:
         reply = self._again(link, call, until)
         if _is_unknown(reply):
             reply = self._load(link, until) or self._again(link, call, until)
-        return self.guard.verdict(reply)
+        return self.recovery.verdict(reply)
 
     def _load(self, link: Link, until: float) -> ServerSaid | None:
         """Load all scripts; return the server's error if that fails."""
@@ -88,7 +88,7 @@ class Exchange:
         groups: dict[int, list[int]] = {}
         for at, reply in enumerate(replies):
             if asks(reply):
-                groups.setdefault(self.guard.scope(calls[at].bucket), []).append(at)
+                groups.setdefault(self.recovery.scope(calls[at].bucket), []).append(at)
         for again in groups.values():
             if isinstance(self._judge(link, until, calls[again[0]].bucket), Verdict):
                 self._ask_again(link, calls, again, replies, until)
@@ -100,7 +100,7 @@ class Exchange:
         if grants(call, reply):
             now = boottime()
             said = link.ask(packed(*wait_words(self.replicas, until - now)), now, until)
-            wrong = self.guard.unconfirmed(said, self.replicas)
+            wrong = self.recovery.unconfirmed(said, self.replicas)
             if wrong is not None:
                 raise wrong
 

@@ -20,8 +20,8 @@ from ....core.policy import PATIENCE_S
 from ....errors import HoldfastError, StoreUnavailable
 from ....runtime.blocking import Bell, boottime
 from ..complaints import ServerSaid, complaint
-from ..guard import Verdict
 from ..library import JOIN, packed
+from ..recovery import Verdict
 from ..replies import scanned
 from ..scripts import Call
 from ..value_keys import Place, reading
@@ -128,7 +128,7 @@ class ThreadPort(Connections):
         until = boottime() + within
         link = self._take(boottime(), until)
         try:
-            found = self._verdict(link, self.guard.look(), until)
+            found = self._verdict(link, self.recovery.look(), until)
             if isinstance(found, Verdict) and found.record != found.run_id:
                 found = self._judge(link, until)
         except BaseException as wrong:

@@ -12,7 +12,7 @@ from redis.sentinel import MasterNotFoundError
 
 from ....errors import ConfigError, HoldfastError, StoreUnavailable
 from ....runtime.blocking import boottime
-from ..guard import Guard
+from ..recovery import Recovery
 from ..topology import Place, Sentinels, shown
 from .dial import Dialler, silent
 from .port import ThreadPort
@@ -30,8 +30,8 @@ LOCKED_OUT = re.compile(
 class WatchedDialler(Dialler):
     """Asks the sentinels, and connects to the server that they name."""
 
-    def __init__(self, watch: Sentinels, guard: Guard | None = None) -> None:
-        super().__init__(watch.settings, guard)
+    def __init__(self, watch: Sentinels, recovery: Recovery | None = None) -> None:
+        super().__init__(watch.settings, recovery)
         self._watch = watch
 
     def _dial(self, until: float) -> Any:
@@ -98,4 +98,4 @@ class WatchedThreadPort(ThreadPort):
 
     def __init__(self, watch: Sentinels) -> None:
         super().__init__(watch.settings)
-        self._dialler = WatchedDialler(watch, self.guard)
+        self._dialler = WatchedDialler(watch, self.recovery)

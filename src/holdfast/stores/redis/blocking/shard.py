@@ -16,8 +16,8 @@ from ....core.model import Granted
 from ....runtime.blocking import boottime
 from ..complaints import MOVED, NOSCRIPT, ServerSaid
 from ..config import Settings
-from ..guard import Guard, Verdict
 from ..library import packed
+from ..recovery import Recovery, Verdict
 from ..scripts import Call
 from ..slots import ELSEWHERE, address_in, bucket_in
 from ..value_keys import Place
@@ -56,11 +56,11 @@ class ThreadNode(ThreadPort):
 
     clustered = True
 
-    def __init__(self, settings: Settings, guard: Guard, token: str) -> None:
+    def __init__(self, settings: Settings, recovery: Recovery, token: str) -> None:
         super().__init__(settings)
-        self.guard = guard
+        self.recovery = recovery
         self._token = token
-        self._dialler = Dialler(settings, guard)
+        self._dialler = Dialler(settings, recovery)
 
     async def asking(self, call: Call, within: float) -> Any:
         """Send a call for a slot that this node is taking over."""

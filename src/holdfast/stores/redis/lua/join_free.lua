@@ -3,7 +3,7 @@
 -- ARGV  ttl ms of each claim, and its weight, kind, capacity and words; their ids in one; run id, tag
 -- ->    the ticket of each: held, with the whole ttl
 --       0: nothing was done
---       {6}: nothing was done; call guard.lua first
+--       {6}: nothing was done; call recovery.lua first
 local call = redis.call
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]

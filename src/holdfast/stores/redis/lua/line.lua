@@ -8,7 +8,7 @@
 -- The second key: q<seat> = WAITS and the words of the waiter; i<id> = its seat. The third key:
 -- tombstones, a zset of claim ids. A score is twice the time at which the tombstone ends, plus 1 if
 -- the claim was broken.
--- The last key is the recovery record (guard.lua). The last arguments are the run id of the server
+-- The last key is the record of recovery.lua. The last arguments are the run id of the server
 -- that the connection leads to ('': no recovery) and the tag.
 local H, W, X, G = KEYS[1], KEYS[2], KEYS[4] and KEYS[3], KEYS[4] or KEYS[3]
 local run, tag = ARGV[#ARGV - 1], ARGV[#ARGV]

@@ -17,7 +17,7 @@
 --      11 waiters: a zset of "<take> <ticket> <address>", by the time of their last request
 --      12 groups without jobs that must rest, by the end of the rest: a zset
 --      13, 14 producers: hashes of the last request of each, of even hours and of odd ones
---      15 the recovery record (guard.lua)
+--      15 the recovery record (recovery.lua)
 -- Times are microseconds. The last arguments are the run id, for recovery, and the tag.
 local G, J, D, P, E, T, I = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local Z, K, B, W, R = KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]

@@ -5,7 +5,7 @@
 -- ARGV  the first twelve of queue_take.lua, but with '' for the waiter; per delivery to settle its
 --       take and field, and its outcome (queue_settle.lua); run id, tag
 -- ->    as of queue_take.lua, and last a text: per delivery 1 if its take still had it, else 0;
---       {3, that text}: call guard.lua before a take
+--       {3, that text}: call recovery.lua before a take
 local string, struct, call = string, struct, redis.call
 -- The record of a group that doesn't exist.
 local NONE = string.rep('\0', 24)

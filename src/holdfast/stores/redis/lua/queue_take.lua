@@ -5,7 +5,7 @@
 --       starts by the rate (0: no rate), burst of the rate, ticket and address of a waiter (''),
 --       members of the waiters that wait no longer, run id, tag
 -- ->    {1, the first fence, now, and per job its field, row, attempt and the distance of its fence
---       from the first one}; {2, ms until the next request can have an effect}; {6}: call guard.lua
+--       from the first one}; {2, ms until the next request can have an effect}; {6}: see join.lua
 local string, struct, call = string, struct, redis.call
 local state = ARGV[2] == '1' and ARGV[9] == '0' and call('HGET', KEYS[1], '\255')
 -- Fast path, with the same result as below: one job, from the groups or the ungrouped jobs,

@@ -4,7 +4,7 @@
 -- them.
 -- KEYS  state, waiters, tombstones, recovery record
 -- ARGV  claim id, ticket, ttl ms; weight, kind, capacity and words; grace period ms; run id, tag
--- ->    ticket: it is held; {0, reason}; {6}: call guard.lua first
+-- ->    ticket: it is held; {0, reason}; {6}: call recovery.lua first
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local found = redis.pcall('HGET', KEYS[1], 's')

@@ -4,7 +4,7 @@ SQLite deletes the write-ahead log and the shared memory when the last connectio
 the last one by a POSIX lock. A forked child does not inherit this lock, and any other close of the
 file drops the lock ("How To Corrupt An SQLite Database File", 2.2). A client that then continues
 with deleted files works in another generation than the next client. So each client also locks the
-same bytes through a separate open file (`Database.guard`). This lock prevents the deletion while
+same bytes through a separate open file (`Database.lock_fd`). This lock prevents the deletion while
 any client has the file open. It also shows a new client if the log and the shared memory must exist
 already.
 
@@ -70,17 +70,17 @@ _SHARED_RANGE = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0x40000002, 5
 _WRITER_BYTE = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0x40000001, 1, 0)
 _ALONE_RANGE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0x40000002, 510, 0)
 _NO_RANGE = struct.pack("hhqqi4x", fcntl.F_UNLCK, os.SEEK_SET, 0x40000001, 511, 0)
-#: Linux: a lock that belongs to the open file. Elsewhere `Database.guard` has no lock.
+#: Linux: a lock that belongs to the open file. Elsewhere `Database.lock_fd` has no lock.
 _OFD_SETLK = getattr(fcntl, "F_OFD_SETLK", None)
 
 
 class Database:
-    """The file with its `guard`; after `connect`, an open database."""
+    """The file with its `lock_fd`; after `connect`, an open database."""
 
     connection: sqlite3.Connection
     application = APPLICATION_ID
     schema = SCHEMA
-    guard = -1
+    lock_fd = -1
     opened = False
 
     def __init__(self, place: Place, known: int = 0) -> None:
@@ -91,18 +91,18 @@ class Database:
         self.inode = 0
         self.alone = False
         #: Did a database of ours exist before this client opened it?
-        self.there = self._guard()
+        self.there = self._examine()
 
-    def _guard(self) -> bool:
+    def _examine(self) -> bool:
         """Open the file and check it without SQLite; False if it is missing or empty."""
         try:
-            self.guard, info = open_file(self.path, self.place, 0)
+            self.lock_fd, info = open_file(self.path, self.place, 0)
         except FileNotFoundError:
             return False
         self.inode = info.st_ino
         self._share()
         if info.st_size and self.inode != self.known:
-            self._recognise(os.pread(self.guard, 100, 0))
+            self._recognise(os.pread(self.lock_fd, 100, 0))
         return info.st_size > 0
 
     def _share(self) -> None:
@@ -131,7 +131,7 @@ class Database:
         if _OFD_SETLK is None:
             return False
         try:
-            fcntl.fcntl(self.guard, _OFD_SETLK, what)
+            fcntl.fcntl(self.lock_fd, _OFD_SETLK, what)
         except OSError:
             return False
         return True
@@ -216,7 +216,7 @@ class Database:
             for fd in (parent, folder):
                 if fd >= 0:
                     os.close(fd)
-        self._guard()
+        self._examine()
 
     def _content(self, fill: Callable[[sqlite3.Connection], None], page_size: int) -> bytes:
         """The bytes of a new database.
@@ -278,26 +278,26 @@ class Database:
 
     def close(self) -> None:
         """Close the connection; the last one of all processes deletes the log."""
-        if self.guard >= 0:
+        if self.lock_fd >= 0:
             self._lock(_NO_RANGE)
         if self.opened:
             self.opened = False
             with contextlib.suppress(sqlite3.Error):
                 self.connection.close()
-        self._unguard()
+        self._unlock()
 
-    def _unguard(self) -> None:
-        """Close `guard`. Where locks don't belong to open files, `guard` stays open instead,
+    def _unlock(self) -> None:
+        """Close `lock_fd`. Where locks don't belong to open files, `lock_fd` stays open instead,
         because closing it would drop the locks that SQLite has for other clients of this
         process."""
-        guard, self.guard = self.guard, -1
-        if guard >= 0 and _OFD_SETLK is not None:
-            os.close(guard)
+        lock_fd, self.lock_fd = self.lock_fd, -1
+        if lock_fd >= 0 and _OFD_SETLK is not None:
+            os.close(lock_fd)
 
     def forked(self) -> None:
-        """In the child: close `guard`, whose lock is the parent's, and nothing else."""
+        """In the child: close `lock_fd`, whose lock is the parent's, and nothing else."""
         self.opened = False
-        self._unguard()
+        self._unlock()
 
     def __del__(self) -> None:
         """Close the database of a client that is no longer referenced."""

@@ -154,7 +154,7 @@ class Files:
 
     def forked(self) -> None:
         """In the child: close our copies of files that would stay locked after the parent's death
-        (the file mutex and `Database.guard`), and of files that are only read.
+        (the file mutex and `Database.lock_fd`), and of files that are only read.
 
         SQLite's own descriptors stay open.
         """

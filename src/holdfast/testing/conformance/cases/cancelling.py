@@ -148,7 +148,7 @@ async def a_release_that_is_cancelled_is_carried_out(at: Arena) -> None:
             await hold.release()  # the task that should release it never began
 
 
-async def _guarded(at: Arena, body: Callable[[Any], Awaitable[Any]]) -> LockLost:
+async def _after_a_break(at: Arena, body: Callable[[Any], Awaitable[Any]]) -> LockLost:
     """Run a body after its hold was broken, with ``cancel_on_lost``; return the error."""
     with raises(LockLost, at.name) as caught:
         async with at.locks.lock(at.name, ttl=KEPT_S, cancel_on_lost=True) as hold:
@@ -164,7 +164,7 @@ async def a_loss_cancels_the_body_and_becomes_lock_lost(at: Arena) -> None:
         raise AssertionError("the body continued")
 
     begun = now()
-    loss = await _guarded(at, body)
+    loss = await _after_a_break(at, body)
     assert now() - begun < KEPT_S + at_once(begun)
     assert loss.reason is Loss.BROKEN
     task = asyncio.current_task()
@@ -179,11 +179,11 @@ async def a_body_that_swallows_the_cancellation_is_told_all_the_same(at: Arena) 
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(20)
 
-    assert (await _guarded(at, body)).reason is Loss.BROKEN
+    assert (await _after_a_break(at, body)).reason is Loss.BROKEN
 
 
 @case("lock", only="aio", because=BECAUSE)
-async def the_bodys_own_exception_beats_the_guards(at: Arena) -> None:
+async def the_bodys_own_exception_beats_the_cancellation(at: Arena) -> None:
     async def body(hold: Any) -> None:
         try:
             await asyncio.sleep(20)
@@ -191,19 +191,19 @@ async def the_bodys_own_exception_beats_the_guards(at: Arena) -> None:
             raise KeyError("the body's own")
 
     with raises(KeyError) as caught:
-        await _guarded(at, body)
+        await _after_a_break(at, body)
     assert "lost" in caught.error.__notes__[0]
 
 
 @case("lock", only="aio", because=BECAUSE)
 async def a_cancellation_from_outside_stays_one(at: Arena) -> None:
-    async def guarded(inside: asyncio.Event) -> None:
+    async def holder_task(inside: asyncio.Event) -> None:
         async with at.locks.lock(at.name, cancel_on_lost=True):
             inside.set()
             await asyncio.sleep(20)
 
     inside = asyncio.Event()
-    task = asyncio.create_task(guarded(inside))
+    task = asyncio.create_task(holder_task(inside))
     await inside.wait()
     task.cancel()
     assert await cancelled(task)
@@ -227,7 +227,7 @@ async def a_cancellation_from_outside_stays_one(at: Arena) -> None:
 
 
 @case("lock", only="aio", because=BECAUSE)
-async def a_guard_leaves_alone_whoever_is_out_of_the_body(at: Arena) -> None:
+async def a_loss_cancels_no_task_that_has_left_the_body(at: Arena) -> None:
     options = {"ttl": KEPT_S, "max_hold": KEPT_S, "cancel_on_lost": True}
     async with at.lock(**options) as hold:
         pass

@@ -148,7 +148,7 @@ async def a_plain_function_is_sent_to_the_other_face(at: Arena) -> None:
         at.locks.lock(at.name)(work)  # type: ignore[arg-type]
 
 
-@case("lock", only="sync", because="only there a body could be left unguarded by not awaiting it")
+@case("lock", only="sync", because="only there a body could be left unprotected by not awaiting it")
 async def a_coroutine_function_is_sent_to_the_other_face(at: Arena) -> None:
     from ....sync import Client
 

@@ -52,9 +52,9 @@ class QueueActor:
         choices: Sequence[Callable[[], Awaitable[None]]] = (
             [self.put] * 4 + [self.one] * 4 + [self.loop] * 2 + [self.several, self.work, self.work]
         )
-        await self._guarded(self.put)
+        await self._attempt(self.put)
         for _ in range(self.history.plan.actions):
-            await self._guarded(self.rng.choice(choices))
+            await self._attempt(self.rng.choice(choices))
 
     async def drain(self) -> None:
         """Take and ack all remaining jobs."""
@@ -76,7 +76,7 @@ class QueueActor:
         some = [*queue.tracks.values(), *queue.singles.values()]
         return any(track.rows and not track.rows[0].dead for track in some)
 
-    async def _guarded(self, act: Callable[[], Awaitable[None]]) -> None:
+    async def _attempt(self, act: Callable[[], Awaitable[None]]) -> None:
         self.history.tell(self, act.__name__)
         try:
             await act()

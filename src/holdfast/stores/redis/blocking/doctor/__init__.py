@@ -15,7 +15,7 @@ from .....url import StoreURL
 from ...config import settings
 from ...topology import Members, Sentinels, shown, topology
 from ..sentinel import WatchedDialler
-from . import clocks, cluster, guard, keeping, keys, reach, rights, sentinels, server
+from . import clocks, cluster, keeping, keys, reach, recovery, rights, sentinels, server
 from .visit import Visit
 
 
@@ -70,7 +70,7 @@ def examine_server(visit: Visit) -> Iterator[Finding]:
     parts = {
         **reach.CHECKS,
         **rights.CHECKS,
-        "guard": guard.examine,
+        "recovery": recovery.examine,
         **keeping.CHECKS,
         "clocks": clocks.examine,
         "keys": keys.examine,

@@ -23,7 +23,7 @@ def _memory(visit: Visit) -> Iterator[Finding]:
     if policy != "noeviction":
         evicted = visit.number("evicted_keys")
         so_far = f", and has evicted {evicted:,} since its start" if evicted else ""
-        grave = fail if visit.settings.guard == "strict" else warn
+        grave = fail if visit.settings.recovery == "strict" else warn
         yield grave(
             f"when memory is full it deletes keys ({policy}){so_far}: an evicted key is a "
             "forgotten holder, and its name is granted again",
@@ -59,7 +59,7 @@ def _disk(visit: Visit) -> Finding | None:
         kept = "there is no append-only file: a restart loses all changes since the last snapshot"
     else:
         kept = f"snapshots only (save {save}): a restart loses all changes since the last one"
-    if visit.settings.guard != "off" and visit.info.get("run_id", "").strip("0"):
+    if visit.settings.recovery != "off" and visit.info.get("run_id", "").strip("0"):
         return ok(f"{kept}. Recovery lets holders restore their holds")
     return warn(kept, "appendonly yes; and appendfsync always if a restart must lose nothing")
 

@@ -54,7 +54,7 @@ SPARE = {
 #: Commands that the store itself calls; its scripts call the rest.
 OURS = frozenset({"evalsha", "script|load", "ping", "scan"})
 #: Commands that only recovery calls, and the command without which recovery can do nothing.
-GUARD, GUARD_KEY = frozenset({"info", "get", "set"}), "info"
+RECOVERY, RECOVERY_KEY = frozenset({"info", "get", "set"}), "info"
 #: Commands for wake-ups. Without them, waiters only lose time: `reach` reports that.
 _POKES = frozenset({"publish", "spublish"})
 #: The texts of errors about a command that the server doesn't have.
@@ -70,14 +70,14 @@ def called_by(scripts: Iterable[Script]) -> frozenset[str]:
     return frozenset(name.decode().lower() for text in texts for name in text) - _POKES
 
 
-LOCKS = called_by(SCRIPTS) | OURS | GUARD | {"wait"}
+LOCKS = called_by(SCRIPTS) | OURS | RECOVERY | {"wait"}
 #: Commands that serial queues and refresh guards need in addition.
 QUEUES, VALUES = called_by(QUEUE_SCRIPTS) - LOCKS, called_by(VALUE_SCRIPTS) - LOCKS
 
 
 def needed(settings: Settings) -> frozenset[str]:
     """Every command that locks need."""
-    idle = GUARD if settings.guard == "off" else frozenset[str]()
+    idle = RECOVERY if settings.recovery == "off" else frozenset[str]()
     return LOCKS - idle - (frozenset() if settings.replicas else {"wait"})
 
 
@@ -129,8 +129,10 @@ def examine(
 ) -> Iterator[Finding]:
     """Report missing commands and keys, and whether the server accepts writes."""
     refused = refusals(visit, names, prefix)
-    if GUARD_KEY in refused:  # then recovery works as if it were off
-        refused = {name: one for name, one in refused.items() if name not in GUARD - {GUARD_KEY}}
+    if RECOVERY_KEY in refused:  # then recovery works as if it were off
+        refused = {
+            name: one for name, one in refused.items() if name not in RECOVERY - {RECOVERY_KEY}
+        }
     findings = list(lacking(visit, refused, spare, "commands"))
     if any(said.code == "NOPERM" and _key(said) for said in refused.values()):
         text = f"{visit.user} has no right to keys that begin with {prefix or 'anything'}"

@@ -28,7 +28,7 @@ CACHE_KIB = 8192
 
 
 class JobDatabase(Database):
-    """The file with its `guard`; after `connect`, an open database."""
+    """The file with its `lock_fd`; after `connect`, an open database."""
 
     #: "HFjq" in the SQLite header.
     application = 0x48466A71
@@ -60,8 +60,8 @@ class JobDatabase(Database):
         try:
             names = (f"{os.path.basename(self.path)}-damaged-{n}" for n in range(1, 1 << 20))
             name = next(one for one in names if one not in os.listdir(folder))
-            size = os.fstat(self.guard).st_size
-            write(folder, name, os.pread(self.guard, size, 0), self.place.file_mode)
+            size = os.fstat(self.lock_fd).st_size
+            write(folder, name, os.pread(self.lock_fd, size, 0), self.place.file_mode)
             with contextlib.suppress(FileNotFoundError), open(self.path + "-wal", "rb") as log:
                 write(folder, name + "-wal", log.read(), self.place.file_mode)
         except OSError as wrong:

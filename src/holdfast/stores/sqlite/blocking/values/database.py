@@ -21,7 +21,7 @@ CACHE_KIB = 8192
 
 
 class ValueDatabase(Database):
-    """The file with its `guard`; after `connect`, an open database."""
+    """The file with its `lock_fd`; after `connect`, an open database."""
 
     #: "HFgv" in the SQLite header.
     application = 0x48466776

@@ -13,13 +13,13 @@ from holdfast.stores.redis.complaints import ServerSaid
 from holdfast.stores.redis.keys import BUCKETS
 from holdfast.testing.promise import promised
 from tests.servers.fixtures import NewRedis
-from tests.stores.redis.guarded import WINDOW_S, Guarded, barred, promoted
+from tests.stores.redis.recovery import WINDOW_S, RecoveryVerbs, barred, promoted
 from tests.stores.redis.verbs import START, claim, fence, ticket
 
 
 @pytest.fixture
-def verbs(new_redis: NewRedis) -> Iterator[Guarded]:
-    with Guarded(new_redis(known=False)) as one:
+def verbs(new_redis: NewRedis) -> Iterator[RecoveryVerbs]:
+    with RecoveryVerbs(new_redis(known=False)) as one:
         one.at(START)
         yield one
 
@@ -27,7 +27,7 @@ def verbs(new_redis: NewRedis) -> Iterator[Guarded]:
 # -- the records -------------------------------------------------------------------------------
 
 
-def test_a_long_running_server_has_no_grace_period(verbs: Guarded) -> None:
+def test_a_long_running_server_has_no_grace_period(verbs: RecoveryVerbs) -> None:
     verbs.up(30.0)
     run_id = verbs.know()
     assert verbs.judged() == (run_id, 0.0, b"", run_id)
@@ -37,7 +37,7 @@ def test_a_long_running_server_has_no_grace_period(verbs: Guarded) -> None:
 
 @pytest.mark.parametrize("up", [2.0, 29.0])
 def test_a_new_server_grants_nothing_until_its_grace_period_has_passed(
-    verbs: Guarded, up: float
+    verbs: RecoveryVerbs, up: float
 ) -> None:
     # Given a server that no client could reach until now, as behind a readiness delay
     verbs.up(up)
@@ -58,8 +58,8 @@ def test_a_new_server_grants_nothing_until_its_grace_period_has_passed(
 
 
 @pytest.mark.parametrize("up, window", [(40.0, 60.0), (58.0, 60.0), (62.0, 0.0)])
-def test_a_strict_guard_with_a_longer_window_takes_a_server_of_that_age_for_young(
-    verbs: Guarded, up: float, window: float
+def test_strict_recovery_with_a_longer_window_takes_a_server_of_that_age_for_young(
+    verbs: RecoveryVerbs, up: float, window: float
 ) -> None:
     verbs.up(up)
     verbs.know()
@@ -68,7 +68,7 @@ def test_a_strict_guard_with_a_longer_window_takes_a_server_of_that_age_for_youn
 
 
 @pytest.mark.parametrize("how", ["FLUSHALL", "FLUSHDB", "FLUSHDB of another", "SWAPDB 2 3"])
-def test_no_flush_takes_the_window_away_from_a_young_server(verbs: Guarded, how: str) -> None:
+def test_no_flush_takes_the_window_away_from_a_young_server(verbs: RecoveryVerbs, how: str) -> None:
     """The server counts the commands of all its databases together."""
     if how.endswith("another"):
         with verbs.client.pipeline() as both:  # it leaves the connection where it was
@@ -87,7 +87,7 @@ def test_no_flush_takes_the_window_away_from_a_young_server(verbs: Guarded, how:
 
 
 def test_a_caller_that_knew_another_server_opens_a_window_however_long_this_one_is_up(
-    verbs: Guarded,
+    verbs: RecoveryVerbs,
 ) -> None:
     verbs.up(1000)
     verbs.know()
@@ -103,7 +103,9 @@ def test_a_caller_that_knew_another_server_opens_a_window_however_long_this_one_
     assert fence(verbs.join(claim()))
 
 
-def test_a_promoted_server_opens_a_window_for_a_bucket_that_was_never_used(verbs: Guarded) -> None:
+def test_a_promoted_server_opens_a_window_for_a_bucket_that_was_never_used(
+    verbs: RecoveryVerbs,
+) -> None:
     verbs.client.replicaof("127.0.0.1", "1")
     verbs.client.replicaof("NO", "ONE")
     verbs.at(START)
@@ -117,7 +119,7 @@ def test_a_promoted_server_opens_a_window_for_a_bucket_that_was_never_used(verbs
     assert verbs.judged(known=20.0).seconds == 0
 
 
-def test_a_window_lasts_until_no_fence_can_fall(verbs: Guarded) -> None:
+def test_a_window_lasts_until_no_fence_can_fall(verbs: RecoveryVerbs) -> None:
     # Given a promoted replica whose clock is 20 s behind the clock of the lost primary
     latest = int((START + 20) * 1e6)
     verbs.copied()
@@ -127,7 +129,9 @@ def test_a_window_lasts_until_no_fence_can_fall(verbs: Guarded) -> None:
 
 
 @pytest.mark.parametrize("cause", ["promoted", "restarted"])
-def test_a_client_with_a_later_fence_extends_the_grace_period(verbs: Guarded, cause: str) -> None:
+def test_a_client_with_a_later_fence_extends_the_grace_period(
+    verbs: RecoveryVerbs, cause: str
+) -> None:
     # Given a server whose clock is 20 s behind, and a fresh client that asks first
     latest = int((START + 20) * 1e6)
     if cause == "promoted":
@@ -149,7 +153,7 @@ def test_a_client_with_a_later_fence_extends_the_grace_period(verbs: Guarded, ca
         assert fence(verbs.join(claim())) > latest
 
 
-def test_an_ended_grace_period_is_not_reopened_by_a_later_fence(verbs: Guarded) -> None:
+def test_an_ended_grace_period_is_not_reopened_by_a_later_fence(verbs: RecoveryVerbs) -> None:
     # Otherwise each client with a fence from elsewhere would block all the others
     promoted(verbs)
     verbs.at(START + WINDOW_S)
@@ -160,7 +164,7 @@ def test_an_ended_grace_period_is_not_reopened_by_a_later_fence(verbs: Guarded) 
     assert verbs.judged(latest=int((START + 3600) * 1e6)).seconds == WINDOW_S
 
 
-def test_a_grace_period_ends_in_time_although_the_clock_was_set_back(verbs: Guarded) -> None:
+def test_a_grace_period_ends_in_time_although_the_clock_was_set_back(verbs: RecoveryVerbs) -> None:
     promoted(verbs)
     verbs.at(START - 10 * 365 * 86400)
     barred(verbs, claim())
@@ -170,7 +174,7 @@ def test_a_grace_period_ends_in_time_although_the_clock_was_set_back(verbs: Guar
 
 
 @pytest.mark.parametrize("up", [1.0, 1000.0])
-def test_the_data_of_another_server_are_not_to_be_trusted(verbs: Guarded, up: float) -> None:
+def test_the_data_of_another_server_are_not_to_be_trusted(verbs: RecoveryVerbs, up: float) -> None:
     # Given an old backup, or the copy of a replica
     verbs.copied(up)
     barred(verbs, claim())
@@ -181,7 +185,7 @@ def test_the_data_of_another_server_are_not_to_be_trusted(verbs: Guarded, up: fl
     assert fence(verbs.join(claim()))
 
 
-def test_a_connection_that_knows_another_server_grants_nothing(verbs: Guarded) -> None:
+def test_a_connection_that_knows_another_server_grants_nothing(verbs: RecoveryVerbs) -> None:
     # Given a promotion that ended no connection: the server has the records of the new primary
     verbs.up(1000)
     verbs.remember(b"0" * 40)
@@ -191,7 +195,7 @@ def test_a_connection_that_knows_another_server_grants_nothing(verbs: Guarded) -
     assert verbs.judged().run_id == verbs.know()
 
 
-def test_a_primary_that_was_a_replica_meanwhile_is_another_server(verbs: Guarded) -> None:
+def test_a_primary_that_was_a_replica_meanwhile_is_another_server(verbs: RecoveryVerbs) -> None:
     # Given a primary that was a replica for a while
     verbs.up(1000)
     before = verbs.know()
@@ -207,7 +211,7 @@ def test_a_primary_that_was_a_replica_meanwhile_is_another_server(verbs: Guarded
 
 
 def test_a_young_server_that_was_promoted_or_emptied_has_the_whole_window_before_it(
-    verbs: Guarded,
+    verbs: RecoveryVerbs,
 ) -> None:
     verbs.client.flushdb()
     verbs.at(START)
@@ -228,8 +232,8 @@ def test_a_young_server_that_was_promoted_or_emptied_has_the_whole_window_before
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("how", ["FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "evicted"])
-def test_a_strict_guard_sees_that_data_were_thrown_away(
-    verbs: Guarded, strict: bool, how: str
+def test_strict_recovery_sees_that_data_were_thrown_away(
+    verbs: RecoveryVerbs, strict: bool, how: str
 ) -> None:
     verbs.up(1000)
     verbs.know()
@@ -254,13 +258,13 @@ def evict_all(client: redis.Redis) -> None:
     client.config_set("maxmemory", "0")
 
 
-def test_a_foreign_key_in_the_place_of_a_record_is_named(verbs: Guarded) -> None:
+def test_a_foreign_key_in_the_place_of_a_record_is_named(verbs: RecoveryVerbs) -> None:
     key = verbs.keys()[3]
     verbs.client.lpush(key, "theirs")
     verbs.know()
     for call in (
         verbs.requests.join(claim(), True),
-        verbs.requests.guard(range(BUCKETS), 5, False),
+        verbs.requests.recovery(range(BUCKETS), 5, False),
     ):
         reply = verbs.ask(call)
         assert isinstance(reply, ServerSaid)
@@ -270,7 +274,7 @@ def test_a_foreign_key_in_the_place_of_a_record_is_named(verbs: Guarded) -> None
 # -- nothing is granted ------------------------------------------------------------------------
 
 
-def stale_line(verbs: Guarded) -> tuple[Claim, Claim]:
+def stale_line(verbs: RecoveryVerbs) -> tuple[Claim, Claim]:
     """Return a holder and a waiter of a line on a lagging replica, which is then promoted."""
     holds, waits = claim(ttl=2.0), claim()
     fence(verbs.join(holds))
@@ -281,7 +285,7 @@ def stale_line(verbs: Guarded) -> tuple[Claim, Claim]:
 
 @pytest.mark.parametrize("release", ["short", "long", "expiry"])
 def test_a_waiter_is_not_granted_until_the_grace_period_has_passed(
-    verbs: Guarded, release: str
+    verbs: RecoveryVerbs, release: str
 ) -> None:
     holds, waits = stale_line(verbs)
     with verbs.client.pubsub() as ear:
@@ -307,7 +311,7 @@ def test_a_waiter_is_not_granted_until_the_grace_period_has_passed(
     assert isinstance(verbs.turn(waits), Held)
 
 
-def test_a_waiter_on_a_server_that_is_another_one_makes_the_guard_be_asked(verbs: Guarded) -> None:
+def test_a_waiter_on_another_server_makes_its_client_ask_recovery(verbs: RecoveryVerbs) -> None:
     holds, waits = claim(), claim()
     fence(verbs.join(holds))
     place = ticket(verbs.join(waits))

@@ -8,7 +8,7 @@ appends its ``second_repl_offset``, because a promotion doesn't change the run i
 differs from the record, nothing is granted for the *grace period* (`window`). In that time holders
 renew and get their holds restored (`reclaim.lua`).
 
-The decision is made in ``lua/guard.lua``; no driver is imported here.
+The decision is made in ``lua/recovery.lua``; no driver is imported here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Self
 from ...core.policy import PATIENCE_S
 from ...core.ports import NotYet
 from ...errors import ConfigError, StoreUnavailable
-from .complaints import ServerSaid, complaint
+from .complaints import ServerSaid, complaint, no_redis
 from .config import Settings
 from .keys import BUCKETS
 from .library import EXTEND, JOIN, JOIN_FREE, NEXT, PUT, RECLAIM, RENEW, STAND, TAKE
@@ -37,15 +37,15 @@ Reply = Any
 #: noticed that its hold is lost before another claim is granted.
 WINDOW_S = {"off": 0.0, "reclaim": 4.0, "strict": 30.0}
 #: A server that started less than this many seconds ago can have replaced another server, whose
-#: leases of usual length can still run; see ``lua/guard.lua``.
+#: leases of usual length can still run; see ``lua/recovery.lua``.
 YOUNG_S = 30.0
 #: Number of checks per grace period by which holders see whether the server is still the same.
 LOOKS = 3
 #: Maximum milliseconds for replicas to confirm. It is short, because a shared connection serves no
 #: other request while it waits for them.
 WAIT_MS_MAX = 500
-#: The first element of a reply by which a script requires a call of ``lua/guard.lua``.
-ASK_GUARD = 6
+#: The first element of a reply by which a script requires a call of ``lua/recovery.lua``.
+ASK_RECOVERY = 6
 _RUN_ID = re.compile(rb"^run_id:([0-9a-f]{40})\r?$", re.MULTILINE)
 _PROMOTED = re.compile(rb"^second_repl_offset:([0-9]+)\r?$", re.MULTILINE)
 _ROLE = re.compile(rb"^role:(\w+)\r?$", re.MULTILINE)
@@ -95,17 +95,17 @@ class Latest:
 class Told:
     """The warnings that a client has already logged, about any node."""
 
-    __slots__ = ("evicts", "unguarded")
+    __slots__ = ("evicts", "no_recovery")
 
     def __init__(self) -> None:
-        self.evicts = self.unguarded = False
+        self.evicts = self.no_recovery = False
 
 
 class Unconfirmed(StoreUnavailable):
     """Fewer replicas than asked for have confirmed a grant or a renewal."""
 
 
-class Guard:
+class Recovery:
     """The requests, replies and state of recovery for one port; ``mode`` is set in the URL.
 
     ``now`` returns the seconds of a monotonic clock.
@@ -113,7 +113,7 @@ class Guard:
 
     def __init__(self, settings: Settings, now: Callable[[], float] = float) -> None:
         self._now = now
-        self.mode = settings.guard
+        self.mode = settings.recovery
         self.window = settings.grace or WINDOW_S[self.mode]
         self.label = settings.label
         self.on = self.mode != "off"
@@ -139,7 +139,7 @@ class Guard:
         return self._call([0])
 
     def asked(self, bucket: int) -> Call:
-        """The request for all records, for use after a script required a call of ``guard.lua``."""
+        """The request for all records, for use after a script required recovery."""
         return self._call(range(BUCKETS))
 
     def scope(self, bucket: int) -> int:
@@ -149,7 +149,7 @@ class Guard:
     def _call(self, buckets: Sequence[int]) -> Call:
         known = self._known
         seconds = self._now() - known.since if known.run_id else 0.0
-        return self._requests.guard(
+        return self._requests.recovery(
             buckets,
             self.window,
             self._strict,
@@ -173,6 +173,9 @@ class Guard:
     def server(self, said: Sequence[Reply]) -> bytes:
         """The run id from the replies to `hello`; empty if it is hidden or recovery is off."""
         texts = [bytes(one) if isinstance(one, bytes | bytearray) else b"" for one in said]
+        for odd in texts:
+            if odd and b":" not in odd:
+                raise ConfigError(no_redis(self.label, f"it answers INFO with {odd[:40]!r}"))
         if not self.on:
             self._keeps_all(b"".join(texts))
             return b""
@@ -215,8 +218,8 @@ class Guard:
             )
 
     def _unavailable(self, why: str) -> None:
-        if not self._told.unguarded:
-            self._told.unguarded = True
+        if not self._told.no_recovery:
+            self._told.no_recovery = True
             log.warning(
                 "%s doesn't report its run id%s, so a restart without data or a fail-over isn't "
                 "noticed, and there is no recovery; give the right to INFO, or set recovery=off",
@@ -245,11 +248,11 @@ class Guard:
         return ServerSaid("ERR", f"no reply of the script of recovery: {reply!r:.80}")
 
 
-class ClusterGuard(Guard):
+class ClusterRecovery(Recovery):
     """Recovery in a cluster: each record is in a separate slot, so a node has only some of them."""
 
     def asked(self, bucket: int) -> Call:
-        """The request for this bucket's record, for use after a script required ``guard.lua``."""
+        """The request for this bucket's record, for use after a script required recovery."""
         return self._call([bucket])
 
     def scope(self, bucket: int) -> int:
@@ -275,7 +278,7 @@ def wait_words(replicas: int, left: float) -> tuple[bytes, ...]:
 
 def asks(reply: Reply) -> bool:
     """True if a script replied that recovery must be asked first."""
-    return reply.__class__ is list and len(reply) > 0 and reply[0] == ASK_GUARD
+    return reply.__class__ is list and len(reply) > 0 and reply[0] == ASK_RECOVERY
 
 
 def still_barred(call: Call, reply: Reply, verdict: Verdict) -> Reply:
@@ -283,7 +286,7 @@ def still_barred(call: Call, reply: Reply, verdict: Verdict) -> Reply:
     if not verdict.seconds:
         return None
     if call.script in (JOIN, TAKE):
-        return [ASK_GUARD, verdict.seconds, verdict.cause]
+        return [ASK_RECOVERY, verdict.seconds, verdict.cause]
     return reply if call.script in (STAND, JOIN_FREE) else None
 
 

@@ -114,7 +114,7 @@ def test_without_recovery_no_client_waits_after_a_crash(
     assert client.lock("x").acquire(blocking=False)
 
 
-def test_a_strict_guard_gives_no_lease_that_is_longer_than_its_window(
+def test_strict_recovery_gives_no_lease_that_is_longer_than_its_window(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
     server = new_redis()

@@ -10,9 +10,9 @@ from holdfast.core.model import Claim, Renewal, Standing
 from holdfast.core.ports import NotYet
 from holdfast.stores.redis import replies
 from holdfast.stores.redis.config import settings
-from holdfast.stores.redis.guard import Guard, Verdict
-from holdfast.stores.redis.keys import BUCKETS, guard_of
-from holdfast.stores.redis.library import GUARD, RECLAIM, load_command, script_of
+from holdfast.stores.redis.keys import BUCKETS, recovery_of
+from holdfast.stores.redis.library import RECLAIM, RECOVERY, load_command, script_of
+from holdfast.stores.redis.recovery import Recovery, Verdict
 from holdfast.url import find
 from tests.servers.redis_server import RedisServer
 from tests.stores.redis.verbs import CLOCK, LABEL, Verbs
@@ -21,12 +21,12 @@ WINDOW_S = 5.0
 UP = b"string.match(said, 'uptime_in_seconds:(%d+)')"
 
 
-class Guarded(Verbs):
+class RecoveryVerbs(Verbs):
     """The scripts and recovery, on a server whose age the test sets."""
 
     def __init__(self, server: RedisServer) -> None:
         super().__init__(server, clock=True)
-        for one in (GUARD, RECLAIM):
+        for one in (RECOVERY, RECLAIM):
             before = self._debug[one.sha].text
             text = before.replace(UP, b"call('HGET', '%b', 'up')" % CLOCK.encode())
             assert text != before
@@ -48,8 +48,8 @@ class Guarded(Verbs):
             for section in ("server", "replication", "memory")
         ]
         lines = ["".join(f"{key}:{value}\r\n" for key, value in one.items()) for one in said]
-        guard = Guard(settings(find("redis://here")[1]))
-        self.run_id = guard.server([line.encode() for line in lines])
+        recovery = Recovery(settings(find("redis://here")[1]))
+        self.run_id = recovery.server([line.encode() for line in lines])
         return self.run_id
 
     def copied(self, up: float = 1000) -> None:
@@ -61,24 +61,24 @@ class Guarded(Verbs):
     def judged(self, window: float = WINDOW_S, strict: bool = False, **caller: Any) -> Verdict:
         """Return the verdict of recovery after it has read all records.
 
-        ``caller`` has the facts that the caller knows (see `Requests.guard`).
+        ``caller`` has the facts that the caller knows (see `Requests.recovery`).
         """
         caller.setdefault("run_id", self.run_id)
-        reply = self.ask(self.requests.guard(range(BUCKETS), window, strict, **caller))
-        found = Guard(settings(find("redis://here")[1])).verdict(reply)
+        reply = self.ask(self.requests.recovery(range(BUCKETS), window, strict, **caller))
+        found = Recovery(settings(find("redis://here")[1])).verdict(reply)
         assert isinstance(found, Verdict), found
         return found._replace(record=found.record or found.run_id)
 
     def remember(self, record: bytes) -> None:
-        self.client.mset({guard_of("holdfast", bucket): record for bucket in range(BUCKETS)})
+        self.client.mset({recovery_of("holdfast", bucket): record for bucket in range(BUCKETS)})
 
     def records(self) -> set[bytes | None]:
-        return set(self.client.mget([guard_of("holdfast", bucket) for bucket in range(BUCKETS)]))
+        return set(self.client.mget([recovery_of("holdfast", bucket) for bucket in range(BUCKETS)]))
 
     def reclaim(self, renewal: Renewal) -> Standing:
         reply = self.ask(self.requests.reclaim(renewal, WINDOW_S))
         if reply == [6]:
-            raise NotYet("ask the guard", 0.0)
+            raise NotYet("ask recovery", 0.0)
         return replies.stood(reply, renewal.ttl, LABEL)
 
 
@@ -89,7 +89,7 @@ def barred(verbs: Verbs, one: Claim) -> None:
             verbs.join(one, wait)
 
 
-def promoted(verbs: Guarded) -> None:
+def promoted(verbs: RecoveryVerbs) -> None:
     """Make the server the copy of another one, which grants nothing for the grace period."""
     verbs.copied()
     assert verbs.judged().seconds == WINDOW_S

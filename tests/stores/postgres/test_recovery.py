@@ -164,7 +164,7 @@ def test_a_promoted_standby_grants_nothing_at_first(options: str, new_postgres: 
         assert hold.release()
 
 
-def test_a_strict_guard_keeps_leases_within_its_window(postgres_url: str, own_name: str) -> None:
+def test_strict_recovery_keeps_leases_within_its_window(postgres_url: str, own_name: str) -> None:
     with (
         Client(f"{postgres_url}?recovery=strict&grace=3") as one,
         one.lock(own_name, ttl=60) as hold,

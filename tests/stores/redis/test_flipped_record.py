@@ -12,9 +12,9 @@ import pytest
 from holdfast import HoldfastError
 from holdfast.core.model import Held
 from holdfast.core.ports import NotYet
-from holdfast.stores.redis.keys import guard_of
+from holdfast.stores.redis.keys import recovery_of
 from tests.servers.fixtures import NewRedis
-from tests.stores.redis.guarded import WINDOW_S, Guarded
+from tests.stores.redis.recovery import WINDOW_S, RecoveryVerbs
 from tests.stores.redis.verbs import START, claim
 
 #: A record blocks for a grace period, plus the time by which a clock is behind the latest fence.
@@ -23,13 +23,13 @@ STEP_S = 2.5
 
 
 @pytest.fixture
-def verbs(new_redis: NewRedis) -> Iterator[Guarded]:
-    with Guarded(new_redis(known=False)) as one:
+def verbs(new_redis: NewRedis) -> Iterator[RecoveryVerbs]:
+    with RecoveryVerbs(new_redis(known=False)) as one:
         one.at(START)
         yield one
 
 
-def let_in_after(verbs: Guarded, name: str) -> float | str:
+def let_in_after(verbs: RecoveryVerbs, name: str) -> float | str:
     """Return the seconds until a claim is granted, or the reason why no claim ever is."""
     for step in range(int(4 * LONGEST_S / STEP_S)):
         verbs.at(START + step * STEP_S)
@@ -47,13 +47,13 @@ def let_in_after(verbs: Guarded, name: str) -> float | str:
 @pytest.mark.usual(1)
 @pytest.mark.parametrize("up", [2.0, 1000.0], ids=["in its window", "old"])
 def test_no_flipped_bit_of_a_record_bars_for_longer_than_a_record_can(
-    verbs: Guarded, up: float
+    verbs: RecoveryVerbs, up: float
 ) -> None:
     verbs.up(up)
     verbs.know()
     name = "refund"
     bucket = verbs.requests.join(claim(name), False, b"").bucket
-    key = guard_of("holdfast", bucket)
+    key = recovery_of("holdfast", bucket)
     verbs.judged()
     whole = verbs.client.get(key)
     assert whole
