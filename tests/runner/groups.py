@@ -45,6 +45,7 @@ GROUPS = (
     Group("redis", ("stores/redis",)),
     Group("faults", ("conformance", "faults", "servers", "testing")),
     Group("torture", ("torture",)),
+    Group("two-releases", ("torture/test_mixed.py",)),
     Group("worlds", ("conformance/test_worlds.py",)),
     Group("operators", ("mutants/test_operators.py",)),
     Group("kit-servers", (KIT,), only=f"not ({HERE} or {REDIS})"),
