@@ -50,7 +50,7 @@ def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
 class Server:
     """The forking process, as its client sees it."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: str) -> None:
         self.pid = os.getpid()
         self._lock = threading.Lock()
         self._environment = _at_start(os.environ)
@@ -60,7 +60,7 @@ class Server:
                 [sys.executable, "-m", "tests.forked", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={**os.environ, "PYTHONPATH": path},
             )
 
         atexit.register(self.end)
@@ -85,17 +85,22 @@ class Server:
         return int(pid)
 
 
-_server: Server | None = None
+#: Values of ``PYTHONPATH`` that lead to another release of holdfast; each has a separate server.
+RELEASES: set[str] = set()
+_servers: dict[str, Server] = {}
 
 
 def popen(command: Sequence[str], **options: Any) -> Any:
     """Return a `Forked` if the program and its environment allow it, else a ``Popen``."""
-    global _server
     if list(command[:2]) == [sys.executable, "-m"] and command[2] in FORKED:
-        if _server is None or _server.pid != os.getpid():
-            _server = Server()
-        if _server.serves(options["env"]):
-            return Forked(_server, command[2:], **options)
+        path = options["env"].get("PYTHONPATH")
+        if path not in RELEASES:
+            path = os.pathsep.join(filter(None, sys.path))
+        server = _servers.get(path)
+        if server is None or server.pid != os.getpid():
+            server = _servers[path] = Server(path)
+        if server.serves(options["env"]):
+            return Forked(server, command[2:], **options)
     return subprocess.Popen(command, **options)
 
 
@@ -215,7 +220,8 @@ def serve(control: socket.socket) -> dict[str, Any] | None:
         request: dict[str, Any] = json.loads(_exactly(control, _SIZE.unpack(head)[0]))
         fresh = [one for one in request["imported"] if one not in sys.modules]
         for one in fresh:
-            importlib.import_module(one)
+            with contextlib.suppress(ImportError):  # another release can lack the module
+                importlib.import_module(one)
         if fresh:
             gc.collect()
             gc.freeze()

@@ -46,8 +46,8 @@ class Scripts(NamedTuple):
 
 REDIS = Scripts(
     "holdfast.stores.redis.library",
-    "_INCLUDE.sub(lambda found: _read(folder, found[1].decode()), text).strip()",
-    74,
+    '_included(folder, name + ".lua").strip()',
+    40,
     True,
 )
 REDISSON = Scripts(

@@ -50,6 +50,7 @@ GROUPS = (
     Group("server-kit", (SERVER_KIT,), only=f"not ({' or '.join(f'[{one}-' for one in SERVERS)})"),
     Group("faults", ("conformance", "faults", "servers", "testing")),
     Group("torture", ("torture",)),
+    Group("two-releases", ("torture/test_mixed.py",)),
     Group("worlds", ("conformance/test_worlds.py",)),
     Group("operators", ("mutants/test_operators.py",)),
     Group("kit-servers", (KIT,), only=f"not ({HERE} or {REDIS})"),

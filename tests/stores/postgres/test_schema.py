@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
 from collections.abc import Iterator
@@ -19,6 +20,18 @@ from tests.servers.postgres_server import PostgresServer
 from tests.stores.examined import worst
 from tests.stores.postgres.conftest import NewServer
 from tests.stores.sql.first import *  # noqa: F403
+
+#: The functions by their versions: locks and helpers, queues, refresh guards. A changed function
+#: needs a new version, and then a new fingerprint here: two releases share a schema.
+FINGERPRINTS = {(4, 3, 2): "53dc70dcc9ac03a5"}
+
+
+def test_the_functions_match_the_fingerprint_of_their_versions() -> None:
+    versions = ddl.VERSION, ddl.QUEUE_VERSION, ddl.REFRESH_VERSION
+    functions = re.findall(r"(?s)CREATE OR REPLACE FUNCTION.*?\$\$.*?\$\$", script("holdfast"))
+    assert len(functions) > 50
+    found = hashlib.sha256("\n".join(functions).encode()).hexdigest()[:16]
+    assert found == FINGERPRINTS[versions]
 
 
 @pytest.fixture(scope="module")

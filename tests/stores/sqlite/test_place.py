@@ -199,7 +199,7 @@ def made(path: Path) -> Path:
 def test_a_newer_format_is_refused(made: Path, desk: Callable[..., Desk]) -> None:
     with contextlib.closing(sqlite3.connect(made)) as theirs:
         theirs.execute("PRAGMA user_version = 2")
-    refused(desk, "schema 2")
+    refused(desk, "layout 2")
 
 
 def test_a_damaged_database_is_named_and_not_written(made: Path, desk: Callable[..., Desk]) -> None:

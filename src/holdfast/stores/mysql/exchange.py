@@ -16,7 +16,7 @@ from ...errors import StoreUnavailable
 from .complaints import MISSING, OVER, ROLLED_BACK, ServerSaid, complaint
 from .config import Settings
 from .replies import Rows
-from .schema import ALREADY, statements
+from .schema import ALREADY, layout_of, refuse_newer, statements
 
 #: The longest pause, in seconds, before a statement that was rolled back is sent again.
 AGAIN_S = 0.2
@@ -133,8 +133,9 @@ class Exchange(ABC, Generic[L]):
 
     async def _make(self) -> None:
         """Make the tables and procedures."""
-        until = self.now() + MAKE_S
-        for sql in statements(self._settings.prefix):
+        until, prefix = self.now() + MAKE_S, self._settings.prefix
+        refuse_newer(await self._ask(layout_of(prefix), until), self.label)
+        for sql in statements(prefix):
             try:
                 await self._ask(sql, until)
             except ServerSaid as said:

@@ -6,8 +6,10 @@ database at the same time, as long as the tables stay the same.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
+from ...core.layout import newer
 from ...runtime.files import text
 from .config import DEFAULT_PREFIX
 
@@ -36,8 +38,28 @@ _END = "//"
 SQL_MODE = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
 #: The largest limit. It replaces DEFAULT, which the provider of the server can have changed.
 UNLIMITED = (1 << 64) - 1
+#: The layout of the tables, in the comment of `holdfast_lines` (none: 1). A release that raises
+#: it drops the procedures of all earlier ones. These try to make them again, and are refused.
+LAYOUT = 1
+_LAYOUT = (
+    "SELECT table_comment FROM information_schema.tables "
+    "WHERE table_schema = DATABASE() AND table_name = 'holdfast_lines'"
+)
 #: Errors about a table or procedure that another client has made at the same moment.
 ALREADY = frozenset({1007, 1050, 1060, 1062, 1304, 1586})
+
+
+def layout_of(prefix: str) -> str:
+    """Return a query for the comment that contains the layout: one row, or none."""
+    return _LAYOUT.replace(f"{DEFAULT_PREFIX}_", f"{prefix}_")
+
+
+def refuse_newer(rows: Sequence[Sequence[object]], label: str) -> None:
+    """Raise ``ConfigError`` if the layout in the reply to `layout_of` is of a later release."""
+    for (comment,) in rows:
+        found = re.fullmatch(r"layout (\d+)", str(comment))
+        if found and int(found[1]) > LAYOUT:
+            raise newer(label, found[1], LAYOUT)
 
 
 def session(version: str) -> str:
@@ -71,7 +93,8 @@ def statements(
 
 def script(prefix: str) -> str:
     """Return the statements as one script, for the server's own client."""
-    parts = [f"SET SESSION sql_mode = '{SQL_MODE}'", *statements(prefix)]
+    files = ("layout", *FILES, *QUEUE_FILES, *REFRESH_FILES)
+    parts = [f"SET SESSION sql_mode = '{SQL_MODE}'", *statements(prefix, files)]
     return f"DELIMITER {_END}\n" + f"\n{_END}\n".join([*parts, "DELIMITER ;\n"])
 
 

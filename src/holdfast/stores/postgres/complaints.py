@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 
+from ...core.layout import newer
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
 from .config import Settings
+from .ddl import LAYOUT
 
 #: The SQLSTATEs that mean: the schema is missing, or is of another version.
 NO_SCHEMA = frozenset({"3F000", "42883", "42P01", "42703"})
 #: The SQLSTATEs that mean: the server has forgotten a prepared statement (DISCARD), or has planned
 #: the statement for another schema.
 FORGOTTEN = frozenset({"26000", "0A000"})
+#: The SQLSTATE that means: the tables have a later layout.
+NEWER = "HF003"
 #: The SQLSTATE that means: the server takes no writes, because it is a standby.
 READ_ONLY = "25006"
 
@@ -80,6 +84,8 @@ _NAMELESS = {
 def complaint(error: ServerSaid, settings: Settings) -> HoldfastError:
     """Return the exception for an error of this server, with its meaning and a remedy."""
     label = settings.label
+    if error.code == NEWER:
+        return newer(f"the schema {settings.schema} at {label}", error.text.split()[-1], LAYOUT)
     for key in (error.code, error.code[:2]):
         if key in _WRONG:
             text = _WRONG[key] if settings.user else _NAMELESS.get(key, _WRONG[key])

@@ -28,13 +28,16 @@ WITH_GUARDS = 3
 #: wait for a row no longer than the caller waits. Since 5, they distinguish a release from an
 #: expiry, and can change the owner alone. Since 6, a renewal never grants a claim that waits.
 WHOLE = 6
+#: The layout of the tables. A release that raises it drops the functions of all earlier releases.
+#: These then try to make the schema again, and `layout` refuses that.
+LAYOUT = 1
 #: Seconds after its last request for which a waiter can be woken. A live waiter sends a request at
 #: least every `NAP_S_MAX` seconds.
 ASLEEP_S = NAP_S_MAX + 0.5
 #: The key of the advisory lock that a session holds while it makes the schema.
 LOCK = 7_236_142
 _PARTS = (
-    "owners", "tables", "line", "verbs", "look", "recovery", "rights",
+    "layout", "owners", "tables", "line", "verbs", "look", "recovery", "rights",
     "queue_tables", "queue_line", "queue_mend", "queue_verbs", "queue_look", "queue_rights",
     "refresh_tables", "refresh_verbs", "refresh_rights",
 )  # fmt: skip
@@ -57,6 +60,12 @@ def statements(schema: str, trusted: tuple[str, ...] = ()) -> str:
 
 
 @cache
+def layout(schema: str) -> str:
+    """Return a statement that raises HF003 if the tables have a later layout."""
+    return _made(schema, ("layout",), ())
+
+
+@cache
 def owners(schema: str, trusted: tuple[str, ...] = ()) -> str:
     """Return a statement that raises HF002 if an object in the schema has an unknown owner.
 
@@ -75,6 +84,7 @@ def _made(schema: str, parts: tuple[str, ...], trusted: tuple[str, ...]) -> str:
         "plain_schema": schema,
         "trusted": ", ".join(f"'{one}'" for one in trusted),
         "whole": WHOLE,
+        "layout": LAYOUT,
         "never": _NEVER,
         "clock_max": _CLOCK_MAX,
         "seats_max": 2_000_000_000,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from ...core.layout import newer
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
 
 #: The script isn't loaded: load all scripts and send the call again, on the same connection.
@@ -99,11 +100,18 @@ _WHO = re.compile(r"\bUser (\S+) has no permissions")
 _PLAIN_USER = re.compile(r"[A-Za-z0-9_@.][A-Za-z0-9_@.:-]*")
 #: Errors of our scripts on a key whose content another program wrote.
 _DAMAGED = re.compile(r"user_script.*(?:attempt to|bad argument|too short|is damaged|malformed)")
+#: The error of our scripts on a state of a later layout; see ``lua/layout.lua``.
+_NEWER = re.compile(r"user_script.*it has layout (\d+)")
+#: The layout of states and values. A release with another one reads this one, too, and writes
+#: states that begin as described in ``lua/layout.lua``.
+LAYOUT = 1
 _OLDEST = "6.2"
 
 
 def complaint(error: ServerSaid, label: str) -> HoldfastError:
     """The exception for an error reply of the server ``label``: its meaning and its remedy."""
+    if found := _NEWER.search(str(error)):
+        return newer(label, found[1], LAYOUT)
     words = _UNAVAILABLE.get(error.code)
     if error.code in (MOVED, "ASK") and "+cluster" not in label.partition("://")[0]:
         return ConfigError(f"{label} refuses: {_WRONG['CROSSSLOT']} ({error})")

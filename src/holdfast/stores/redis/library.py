@@ -59,8 +59,12 @@ def _read(folder: str, file: str) -> bytes:
 
 def assembled(name: str, folder: str = _FOLDER) -> bytes:
     """The text of a script without its comments, with the text of the files that it includes."""
-    text = _read(folder, name + ".lua")
-    return _INCLUDE.sub(lambda found: _read(folder, found[1].decode()), text).strip()
+    return _included(folder, name + ".lua").strip()
+
+
+def _included(folder: str, file: str) -> bytes:
+    text = _read(folder, file)
+    return _INCLUDE.sub(lambda found: _included(folder, found[1].decode()), text)
 
 
 def script_of(name: str, text: bytes) -> Script:

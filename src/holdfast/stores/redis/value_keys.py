@@ -14,6 +14,7 @@ of a guard are in one of few shards, so that all are found without a search thro
 
 from __future__ import annotations
 
+import re
 import struct
 from binascii import crc32
 from collections.abc import Sequence
@@ -27,6 +28,9 @@ from .library import tail
 #: Number of shards for the counts of guards. It can't be changed: the keys depend on it.
 SHARDS = 8
 MARK = b"\xf1hf"
+#: The state of a line, of a queue or of a refresh lease, in a later layout; for a value, the text
+#: after the first two bytes of `MARK`.
+NEWER = re.compile(rb"@(\d+) ")
 #: Milliseconds by which the remaining time of a value may exceed the whole time of the value.
 _LATE_MS = 1000
 #: The upper limit of a version; see ``sane`` in ``lua/value.lua``.
@@ -111,7 +115,8 @@ def seen(raw: bytes | None, left: int, check: int) -> Value | None:
     if not raw:
         return None
     if raw[:3] != MARK:
-        raise _foreign()
+        found = NEWER.match(raw, 2) if raw[:2] == MARK[:2] else None
+        raise later(found[1]) if found else _foreign()
     if len(raw) < HEAD_BYTES:
         return None
     _, whose, version, ttl, rest, keep, cost = _unpack(raw)
@@ -131,6 +136,11 @@ def seen(raw: bytes | None, left: int, check: int) -> Value | None:
 def _foreign() -> ServerSaid:
     """The error reply that the scripts give for a value of another program."""
     return ServerSaid("WRONGTYPE", "a value that is not one of holdfast")
+
+
+def later(layout: bytes) -> ServerSaid:
+    """The error reply that the scripts give for a state of a later layout."""
+    return ServerSaid("ERR", f"user_script: it has layout {layout.decode()}")
 
 
 def _ms(seconds: float) -> int:

@@ -32,6 +32,8 @@ KAZOO, CURATOR, SIMPLE = "kazoo", "curator", "simple"
 RECIPES = (KAZOO, CURATOR, SIMPLE)
 #: Folder with one node per session. It is no lock's folder: encoded names never begin with a dot.
 SESSIONS = ".sessions"
+#: The layout of the nodes. A release with layout 2 makes the node `mark_of` (2) before any other.
+LAYOUT = 1
 #: Folder of the claims of the simple recipe, whose lock nodes don't have a claim's id in the name.
 CLAIMS = ".claims"
 
@@ -84,6 +86,15 @@ def decoded(part: str) -> str | None:
     except UnicodeError:
         return None
     return name if name and encoded(name) == part else None
+
+
+def mark_of(layout: int) -> str:
+    """Return the name of the node that exists if this layout, or a later one, is in use.
+
+    >>> mark_of(2)
+    '.layout-2'
+    """
+    return f".layout-{layout}"
 
 
 def digest(claim_id: str) -> str:

@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterator
 
 from ....core.finding import FULL, Finding, Found, Table, clock, fail, latency, lines, ok, run, warn
+from ....errors import ConfigError
 from ....runtime.blocking import boottime, walltime
 from ....url import StoreURL
 from ..complaints import MISSING, ServerSaid, complaint
 from ..config import Settings, settings
 from ..replies import Rows
-from ..schema import QUEUE_VERSION, REFRESH_VERSION, VERSION, script
+from ..schema import QUEUE_VERSION, REFRESH_VERSION, VERSION, layout_of, refuse_newer, script
 from ..statements import literal
 from .link import ThreadLink, dial
 
@@ -192,6 +193,11 @@ def _schema(visit: Visit) -> Iterator[Finding]:
     prefix = visit.settings.prefix
     fold = str.lower if visit.number("lower_case_table_names") else str
     ours = set(map(fold, re.findall(r"CREATE TABLE IF NOT EXISTS (\S+)", script(prefix))))
+    try:
+        refuse_newer(visit.ask(layout_of(prefix)), visit.settings.label)
+    except ConfigError as later:
+        yield fail(str(later))
+        return
     tables = visit.ask(_TABLES)
     rows = [(str(name), str(engine)) for name, engine in tables if fold(str(name)) in ours]
     odd = [name for name, engine in rows if engine != "InnoDB"]

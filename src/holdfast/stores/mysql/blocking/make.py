@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..complaints import ServerSaid, complaint
 from ..config import Settings
 from ..exchange import MAKE_S
-from ..schema import ALREADY, VERSION, statements
+from ..schema import ALREADY, VERSION, layout_of, refuse_newer, statements
 from .link import dial
 
 
@@ -13,6 +13,7 @@ def make(settings: Settings) -> str:
     """Make missing tables and procedures; return a sentence that reports it."""
     link = dial(settings, MAKE_S)
     try:
+        refuse_newer(link.rows(layout_of(settings.prefix), MAKE_S), settings.label)
         for sql in statements(settings.prefix):
             try:
                 link.rows(sql, MAKE_S)

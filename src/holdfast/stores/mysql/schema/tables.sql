@@ -5,7 +5,8 @@
 -- `last` is its ticket, `lone` its id. When a second claim comes, all claims are in the other
 -- table. `claims` and `waiters` count the rows there, `used` is the weight of the holders. Holders
 -- have tickets from `low` to below `head`, waiters from `head` on. No live claim expires
--- before `first`. `tomb` is the end of the last tombstone.
+-- before `first`. `tomb` is the end of the last tombstone. The comment of the table is the layout of
+-- all tables.
 CREATE TABLE IF NOT EXISTS holdfast_lines (
   name VARBINARY(512) NOT NULL PRIMARY KEY,
   last BIGINT NOT NULL DEFAULT 0,
@@ -28,7 +29,7 @@ CREATE TABLE IF NOT EXISTS holdfast_lines (
   expires BIGINT NOT NULL DEFAULT 0,
   owner VARBINARY(256) NOT NULL DEFAULT '',
   meta VARBINARY(4096) NOT NULL DEFAULT ''
-) ENGINE=InnoDB ROW_FORMAT=DYNAMIC
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC COMMENT='layout 1'
 //
 CREATE TABLE IF NOT EXISTS holdfast_claims (
   name VARBINARY(512) NOT NULL,

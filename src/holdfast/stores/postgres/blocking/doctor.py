@@ -13,11 +13,11 @@ from typing import Self
 import psycopg
 
 from ....core.finding import FULL, Finding, Found, Table, clock, fail, latency, lines, ok, run, warn
-from ....errors import StoreUnavailable
+from ....errors import ConfigError, StoreUnavailable
 from ....runtime.blocking import boottime, walltime
 from ..complaints import ServerSaid, complaint, identifier
 from ..config import Settings
-from ..ddl import WHOLE, quoted, verbs
+from ..ddl import WHOLE, layout, quoted, verbs
 from .link import Link, dial
 
 #: Time limit of a request, in seconds.
@@ -218,6 +218,10 @@ def _readable(visit: Visit, table: str) -> bool:
 
 
 def _absent(visit: Visit, schema: str, older: bool) -> Finding:
+    try:
+        visit.rows(layout(schema))
+    except ConfigError as later:
+        return fail(str(later))
     what = "another version is installed" if older else "it is missing"
     may = visit.value("SELECT has_database_privilege(current_database(), 'CREATE')") == "t"
     if visit.settings.create and may:

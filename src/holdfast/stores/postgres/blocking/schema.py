@@ -8,7 +8,7 @@ from ....errors import StoreUnavailable
 from ....runtime.blocking import boottime
 from ..complaints import ServerSaid, complaint
 from ..config import Settings
-from ..ddl import WHOLE, is_there, owners
+from ..ddl import WHOLE, is_there, layout, owners
 from .link import dial
 
 _WITHIN_S = 60.0
@@ -20,6 +20,7 @@ def apply(settings: Settings) -> str:
     link = dial(settings, until)
     what = f"version {WHOLE} of the schema {settings.schema} at {settings.label}"
     try:
+        link.say(layout(settings.schema), until)
         if link.say(is_there(settings.schema), until)[0][0] == b"t":
             link.say(owners(settings.schema, settings.trust), until)
             return f"{what} is there already"

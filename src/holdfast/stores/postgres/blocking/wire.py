@@ -21,7 +21,7 @@ from ....runtime.ending.blocking import Ending, twin_of
 from ..calls import SESSION_MS, Call
 from ..complaints import FORGOTTEN, NO_SCHEMA, ServerSaid, complaint, no_entry
 from ..config import Settings
-from ..ddl import LOCK, is_there, owners, statements
+from ..ddl import LOCK, is_there, layout, owners, statements
 from ..replies import Rows
 
 READ, WRITE = 1, 2
@@ -155,7 +155,10 @@ def exchange(
     try:
         return (yield from asking(conn, call, prepared))
     except ServerSaid as said:
-        if said.code in NO_SCHEMA and settings.create:
+        if said.code in NO_SCHEMA:
+            yield from saying(conn, layout(settings.schema))
+            if not settings.create:
+                raise
             yield from installing(conn, settings)
         elif said.code in FORGOTTEN and prepared:
             prepared.clear()

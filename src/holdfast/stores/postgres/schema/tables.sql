@@ -103,7 +103,12 @@ DO $$ BEGIN
 END $$;
 
 -- The versions of the schema, each with the time of its installation.
-CREATE TABLE IF NOT EXISTS {schema}.version (
-    version integer PRIMARY KEY,
-    since timestamptz NOT NULL DEFAULT now()
-);
+DO $$ BEGIN
+    IF to_regclass('{schema}.version') IS NULL THEN
+        CREATE TABLE {schema}.version (
+            version integer PRIMARY KEY,
+            since timestamptz NOT NULL DEFAULT now()
+        );
+        COMMENT ON TABLE {schema}.version IS 'layout {layout}';
+    END IF;
+END $$;

@@ -62,6 +62,8 @@ local function renewed(before, lease, ttl)
   return before, math.max(ttl, math.ceil((before - now) / 1000))
 end
 
+--@ layout.lua
+
 local function load(raw)
   if not raw then return end
   if #raw == 8 then
@@ -71,6 +73,7 @@ local function load(raw)
     mark, kind, capacity, former, used, holders, waiters, headweight,
       first, head, headexp, last, tomb, given = struct.unpack(MANY, raw)
   else
+    layout(raw)
     local at, ttl, weight, words
     alone, given, first, at = struct.unpack(LONE, raw)
     ttl, weight, kind, capacity, words =

@@ -44,11 +44,14 @@ local PATIENCE = 1500000
 -- Milliseconds after which an unused queue is removed. No late copy of a request comes then.
 local LIFE = 5400000
 
+--@ layout.lua
+
 local last, first, next_, below, turn, start, accepted, done, hour, floor, tomb, soonest, waits,
   jobs, extra, others, failures = 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0
 local seen = 0
 local raw = call('HGET', G, HERE)
 if raw then
+  layout(raw)
   last, first, next_, below, turn, start, accepted, done, hour, floor, tomb, soonest, waits,
     jobs, extra, others, failures = struct.unpack(STATE, raw)
   if #raw > STATE_BYTES then seen = struct.unpack('>d', raw, STATE_BYTES + 1) end

@@ -13,7 +13,7 @@ local state = #ARGV == 16 and ARGV[14] == 'a' and ARGV[2] == '1' and ARGV[9] == 
   and call('HGET', KEYS[1], '\255')
 -- Fast path, with the same result as below: one ack and one job, from the groups or the ungrouped
 -- jobs, whichever have the turn, and no rare case. All checks come before the first write.
-if state then
+if state and string.byte(state) ~= 64 then
   local last, first, next_, below, turn, start, accepted, done, hour, floor, tomb, soonest, waits,
     jobs, extra, others, failures = struct.unpack('>ddddddddddddddBBB', state)
   local clock = call('TIME')

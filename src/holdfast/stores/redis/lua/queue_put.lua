@@ -10,7 +10,7 @@ local state = #ARGV == 7 and call('HGET', KEYS[1], '\255')
 local lane = ARGV[1]
 -- Fast path, with the same result as below: one job without delay and dedup window, of a producer
 -- of this hour, with the producer's next number.
-if state and string.sub(ARGV[5], 1, 12) == '\0\0\0\0\0\0\0\0\0\0\0\0' then
+if state and string.byte(state) ~= 64 and string.sub(ARGV[5], 1, 12) == '\0\0\0\0\0\0\0\0\0\0\0\0' then
   local last, first, next_, below, turn, start, accepted, done, hour, floor, tomb, soonest, waits,
     jobs, extra, others, failures = struct.unpack('>ddddddddddddddBBB', state)
   local clock = call('TIME')

@@ -10,7 +10,7 @@ local string, struct, call = string, struct, redis.call
 local state = ARGV[2] == '1' and ARGV[9] == '0' and call('HGET', KEYS[1], '\255')
 -- Fast path, with the same result as below: one job, from the groups or the ungrouped jobs,
 -- whichever have the turn, and no rare case.
-if state then
+if state and string.byte(state) ~= 64 then
   local last, first, next_, below, turn, start, accepted, done, hour, floor, tomb, soonest, waits,
     jobs, extra, others, failures = struct.unpack('>ddddddddddddddBBB', state)
   local clock = call('TIME')

@@ -35,7 +35,10 @@ local function sane(number)
   return number >= 0 and number < 9e15
 end
 
+--@ layout.lua
+
 local function read_state(raw)
+  if raw then layout(raw) end
   if not raw or #raw < STATE_BYTES then return NOBODY, 0, 0, 0, 0, 0, '', '' end
   local id, fence, till, failures, pause, row, bytes = struct.unpack(STATE, raw)
   if not (sane(fence) and fence % 1 == 0 and sane(till) and sane(pause) and sane(row))
@@ -62,7 +65,10 @@ end
 local function read_head(key, check)
   local raw = call('GETRANGE', key, 0, HEAD_BYTES - 1)
   if raw == '' then return nil, 0, 0 end
-  if string.sub(raw, 1, 3) ~= MARK then return false, 0, 0 end
+  if string.sub(raw, 1, 3) ~= MARK then
+    if string.sub(raw, 1, 2) == string.sub(MARK, 1, 2) then layout(string.sub(raw, 3)) end
+    return false, 0, 0
+  end
   if #raw < HEAD_BYTES then return nil, 0, 0 end
   local _, whose, version, fresh, rest = struct.unpack(HEAD, raw)
   if not sane(version) or version % 1 ~= 0 or (check and whose ~= check) then return nil, 0, 0 end

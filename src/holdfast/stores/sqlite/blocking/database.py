@@ -22,6 +22,7 @@ import struct
 import time
 from collections.abc import Callable, Generator
 
+from ....core.layout import newer
 from ....core.ports import DiskFailed
 from ....errors import ConfigError, StoreUnavailable
 from ....runtime.blocking import boottime
@@ -149,10 +150,12 @@ class Database:
                 "Name another path in the URL"
             )
         found = int.from_bytes(head[60:64], "big")
+        if found > self.schema:
+            raise newer(self.path, found, self.schema)
         if found != self.schema:
             raise ConfigError(
-                f"{self.path} has schema {found} and this holdfast knows {self.schema}: use the "
-                "same version of holdfast everywhere, or another path"
+                f"{self.path} has layout {found}, which this release of holdfast no longer reads; "
+                f"{MOVE_AWAY}"
             )
 
     def complete(self, companions: tuple[int, int]) -> bool:

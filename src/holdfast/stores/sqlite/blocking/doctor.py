@@ -16,12 +16,13 @@ import time
 from collections.abc import Iterator
 
 from ....core.finding import Finding, Level, Table, fail, ok, run, warn
+from ....core.layout import newer
 from ....errors import ConfigError, HoldfastError
 from ....runtime.blocking import boottime, walltime
 from ....url import StoreURL
 from . import foreign
 from .closing import Closing
-from .database import escaped, explain
+from .database import SCHEMA, escaped, explain
 from .gate import describe
 from .header import LIMIT, NEXT, PID, QUIET, SIZE, Header
 from .owned import open_file, require_companions
@@ -37,6 +38,8 @@ GATE_S = 1.0
 ROOM_LOW, ROOM_NONE = 64 << 20, 1 << 20
 #: Bytes of the log above which another program probably never ends its reading transaction.
 LOG_BIG = 64 << 20
+#: The subject of a finding about a later layout, which is no damage.
+LAYOUT = "layout"
 #: Maximum number of broken rules that are reported.
 WRONG_MAX = 3
 #: Tickets start from the wall clock in microseconds; they are normally ahead by at most this.
@@ -218,6 +221,9 @@ def _whole(place: Place, count: str) -> Finding:
             f"file:{escaped(place.database)}?mode=ro", uri=True, timeout=1.0, factory=Closing
         )
         try:
+            (layout,) = connection.execute("PRAGMA user_version").fetchone()
+            if layout > SCHEMA:
+                return fail(str(newer(place.database, layout, SCHEMA)), subject=LAYOUT)
             verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             rows, what = connection.execute(count).fetchone()
         finally:
@@ -240,7 +246,7 @@ def _beside(visit: Visit, end: str, count: str) -> Iterator[Finding]:
         return
     place = prepare(path, True)
     whole = _whole(place, count)
-    if end == QUEUES:  # do its tables agree with one another?
+    if end == QUEUES and whole.subject != LAYOUT:  # do its tables agree with one another?
         if whole.level is Level.OK and (wrong := mending.looked(place)):
             whole = fail(f"damaged: {'; '.join(wrong[:WRONG_MAX])}")
         if whole.level is Level.FAIL:

@@ -15,6 +15,7 @@ import os
 import struct
 import sys
 
+from ....core.layout import newer
 from ....core.model import TTL_S_MAX
 from ....errors import ConfigError, StoreUnavailable
 from ....runtime.blocking import walltime
@@ -112,10 +113,12 @@ class Header:
                 f"{self.path} is not the file mutex of a lock database; if no process uses the "
                 "database, remove that file"
             )
+        if words[VERSION] > FORMAT:
+            raise newer(self.path, words[VERSION], FORMAT)
         if words[VERSION] != FORMAT:
             raise ConfigError(
-                f"{self.path} was made by another version of holdfast (format {words[VERSION]}, "
-                f"this one uses {FORMAT}): upgrade holdfast here, or use another path"
+                f"{self.path} has layout {words[VERSION]}, which this release of holdfast no "
+                "longer reads; if no process uses the database, remove that file"
             )
         boot, known = boot_id(), words[BOOT_HIGH] << 64 | words[BOOT_LOW]
         if bool(boot) != bool(known):

@@ -53,6 +53,7 @@ from ..requests import (
     Request,
 )
 from .meeting import CONNECT_S, Meeting
+from .newer import Newer
 from .refused import Attempts, needed
 
 #: The first and the longest pause, in seconds, between two rounds through all servers.
@@ -190,7 +191,7 @@ class Driver:
     def _listen(self) -> None:
         connection = self.client._connection
         invoke = connection._invoke
-        meeting = Meeting()
+        meeting, later = Meeting(), Newer(self.client, self._settings, self._refuse)
 
         def listening(timeout: float, request: Any, xid: int | None = None) -> Any:
             if not isinstance(request, wire.Connect):
@@ -215,6 +216,8 @@ class Driver:
                 self._tell()  # the callers that wait for a connection check `unfit`
                 raise
             self._attempts.made = True
+            later.look()
+            self._nudge()
             return min(read_ms, 2000.0 * silent(self.granted)), connect_ms
 
         connection._connect = connecting
@@ -241,6 +244,10 @@ class Driver:
                 self._clear_away()
 
         connection._send_ping, connection.zk_loop = pinging, looping
+
+    def _refuse(self, why: ConfigError) -> None:
+        self.unfit = why
+        self._tell()
 
     def _tell(self) -> None:
         user = self._user()

@@ -6,11 +6,13 @@ import re
 import struct
 from collections.abc import Iterator
 
-from .....core.finding import Finding, ok, warn
+from .....core.finding import Finding, fail, ok, warn
+from .....core.layout import newer
 from .....runtime.blocking import boottime
-from ...complaints import ServerSaid
+from ...complaints import LAYOUT, ServerSaid
 from ...keys import bucket_of
 from ...queue_keys import HASHES, MARKS, is_shard
+from ...value_keys import NEWER
 from .visit import Visit
 
 #: Maximum seconds for the search through a large database.
@@ -145,6 +147,10 @@ def _fences(visit: Visit, found: _Found) -> Iterator[Finding]:
     """Look for a fence that is ahead of the server's clock."""
     lines = found.lines[:FENCES]
     states = visit.ask_many([(b"HGET", key, b"s") for key in lines])
+    marks = [NEWER.match(state) for state in states if isinstance(state, bytes)]
+    if later := [int(mark[1]) for mark in marks if mark]:
+        wrong = newer(f"the state of {len(later)} names", max(later), LAYOUT)
+        yield fail(str(wrong), subject="layout")
     clock = visit.clock()
     if clock is None:
         return
@@ -161,7 +167,7 @@ def _fences(visit: Visit, found: _Found) -> Iterator[Finding]:
 
 def ticket_of(state: object) -> float:
     """The last ticket of a line, from its state; 0 for a line with several claims."""
-    if not isinstance(state, bytes) or state[:1] == b"*":
+    if not isinstance(state, bytes) or state[:1] in b"*@":
         return 0.0
     at = 0 if len(state) == _IDLE else _ALONE_AT
     if at and len(state) < _ALONE:
