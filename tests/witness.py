@@ -19,7 +19,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from holdfast.core import leaving
+from holdfast.core.context import Context
 from holdfast.core.hold import HoldBase
+from holdfast.core.lease import Lease
 from holdfast.core.queue.delivery import DeliveryBase
 from holdfast.core.queue.model import Verdict
 from holdfast.core.queue.settling import Settling
@@ -152,16 +155,16 @@ def watch() -> None:
     _wrap(HoldBase, "_leave_of", lambda hold, lease: WITNESS.ends(lease.claim.id))
     _wrap(HoldBase, "_gave_back", _gave_back)
     _wrap(SemaphoreBase, "_resize", lambda lock, *_: WITNESS.resized.add(lock.name))
-    inner = HoldBase._leave_again
+    inner = leaving.again
 
-    def leave_again(hold: HoldBase, *args: Any) -> Coroutine[Any, Any, bool]:
-        WITNESS.forget(hold._lease.claim.id)  # its answer is worked out, not the store's
-        return inner(hold, *args)
+    def again(ctx: Context, lease: Lease, *args: Any) -> Coroutine[Any, Any, bool]:
+        WITNESS.forget(lease.claim.id)  # its answer is worked out, not the store's
+        return inner(ctx, lease, *args)
 
-    HoldBase._leave_again = leave_again  # type: ignore[method-assign]
+    leaving.again = again
     _wrap(DeliveryBase, "__init__", lambda delivery, *_: WITNESS.began(_loan(delivery)))
     _wrap(Settling, "__init__", _settling)
-    _wrap(Settling, "answered", _answered)
+    _wrap(Settling, "learn", _answered)
 
 
 def _gave_back(hold: HoldBase, lease: Any, there: bool) -> None:
@@ -182,10 +185,10 @@ def _settling(settling: Settling, *_: object) -> None:
         WITNESS.ends(_loan(one))
 
 
-def _answered(settling: Settling, answers: Sequence[bool | Exception], again: bool) -> None:
+def _answered(settling: Settling, answers: Sequence[bool | Exception]) -> None:
     for one, settle, answer in zip(settling._jobs, settling.settles, answers, strict=True):
         job, queue = one._lease.job, (one._ctx.store.label, one._lease.take.queue)
-        if answer is not True or again:
+        if answer is not True or settling.suspect:
             WITNESS.forget(_loan(one))
             continue
         # On ZooKeeper the numbers of a group can begin again, and an id can be used again, too.

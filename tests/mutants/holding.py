@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .table import ADOPT, CLAIMS, HOLD, KEEPER, LEASE, LINE, POLICY, RWLOCK, SERVER, bug
+from .table import ADOPT, ASKING, CLAIMS, HOLD, KEEPER, LEASE, LINE, POLICY, RWLOCK, SERVER, bug
 
 HOLDING = [
     bug(
@@ -143,12 +143,9 @@ HOLDING = [
         "a time-out starts again with each attempt",
         "bounded waiting",
         (
-            CLAIMS,
-            (
-                "        if ctx.now() + pause >= min("
-                "self.end if self.wait else self.limit, self.heard + SILENCE_S):\n"
-            ),
-            "        if self.failures > 4:\n",
+            ASKING,
+            "return pause if self.ctx.now() + pause < until else None",
+            "return pause if self.failures < 5 else None",
         ),
     ),
     bug(

@@ -44,8 +44,8 @@ JOINING = [
         "local honesty|exclusion",
         (
             CLAIMS,
-            "self.sent = self.heard = self.asked",
-            "self.sent = self.heard = self.ctx.now()",
+            "self.heard, self.failures = self.asked, 0",
+            "self.heard, self.failures = self.ctx.now(), 0",
         ),
         near=92,
     ),
@@ -134,7 +134,7 @@ JOINING = [
         "no leak|bounded waiting|FIFO among the living|no false negative",
         (
             CLAIMS,
-            "                self.suspect = True\n                await self._silence(failure)\n",
+            "                self.unanswered(failure)\n                await self._silence(failure)\n",
             (
                 "                self.claim = Claim(self.ctx.runtime.new_id(), self.spec)\n"
                 "                await self._silence(failure)\n"
@@ -151,8 +151,8 @@ JOINING = [
         ),
         (
             CLAIMS,
-            "ctx.keeper.add_pushed(lease, attempt.sent + ctx.store.patience * PUSHED_RENEW_PART)",
-            "ctx.keeper.add(lease, attempt.sent + lease.every)",
+            "ctx.keeper.add_pushed(lease, sent + ctx.store.patience * PUSHED_RENEW_PART)",
+            "ctx.keeper.add(lease, sent + lease.every)",
         ),
     ),
     bug(

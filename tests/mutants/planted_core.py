@@ -12,11 +12,12 @@ CORE = [
             "::test_conforms[memory-sync-lock-two_failures_in_a_row_leave_one_holder_"
             "and_nothing_behind]"
         ),
-        (
-            "holdfast.core.claims",
-            ("                self.suspect = True\n                await self._silence(failure)\n"),
-            "                await self._silence(failure)\n",
-        ),
+        ("holdfast.core.asking", "        self.suspect = True\n", ""),
+    ),
+    bug(
+        "a pause after a failure ends after the time limit",
+        "tests/core/test_asking.py::test_no_copy_is_sent_at_the_time_limit_or_later",
+        ("holdfast.core.asking", "self.ctx.now() + pause < until", "self.ctx.now() < until"),
     ),
     bug(
         "a join that arrives after its release enters the line",

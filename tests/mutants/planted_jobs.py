@@ -40,7 +40,7 @@ JOBS = [
         ),
         (
             "holdfast.core.queue.settling",
-            "one._over(answer or (repeated and self._ctx.now() < lease.deadline), verdict)",
+            "one._over(answer or (repeated and self.ctx.now() < lease.deadline), verdict)",
             "one._over(answer, verdict)",
         ),
     ),
@@ -78,9 +78,9 @@ JOBS = [
             "::test_no_two_failures_that_follow_each_other_break_a_promise[queues]"
         ),
         (
-            "holdfast.core.queue.taking",
-            ("        if self._since is None:\n            self._since = now\n"),
-            "        self._since = now\n",
+            "holdfast.core.asking",
+            "        if self.first is None:\n            self.first = now\n",
+            "        self.first = now\n",
         ),
     ),
     bug(
@@ -152,7 +152,7 @@ JOBS = [
             "tests/queues/test_second_failure.py"
             "::test_two_workers_never_believe_in_one_job_after_a_lost_reply[sync]"
         ),
-        ("holdfast.core.queue.taking", "        if self._since is None:\n", "        if True:\n"),
+        ("holdfast.core.asking", "        if self.first is None:\n", "        if True:\n"),
     ),
     bug(
         "a repeated take is not renewed immediately",

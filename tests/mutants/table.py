@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from .plant import Edit
 
+ASKING = "holdfast.core.asking"
 CLAIMS = "holdfast.core.claims"
 HOLD = "holdfast.core.hold"
 KEEPER = "holdfast.core.keeper"

@@ -31,8 +31,8 @@ AT_ONCE = [
         "local honesty|exclusion",
         (
             TOGETHER,
-            "        sent = ctx.now()\n        held = await _join(attempt, wanted, sent)\n",
-            "        held = await _join(attempt, wanted, ctx.now())\n        sent = ctx.now()\n",
+            "        sent = attempt.asked\n",
+            "        sent = ctx.now()\n",
         ),
         near=587,
     ),

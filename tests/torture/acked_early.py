@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tests.mutants.plant import Edit, plant
 
-MADE = "                    made = self._queue._made(self._take, taken, since, self._suspect)\n"
+MADE = "                    made = self._queue._made(self._take, taken, since, self.suspect)\n"
 ACK = """                    for one in made:
                         await one._settle(one._ack_request())
 """

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, HoldfastError, NotHeld, NotSupported
 from . import checks, token
+from .asking import Asking
 from .model import (
     DETACHED,
     OWNER_BYTES_MAX,
@@ -90,15 +91,9 @@ async def detach(hold: HoldBase, ttl: object) -> str:
 async def ask(ctx: Context, change: Change, until: float) -> tuple[Standing, float, bool]:
     """Repeat a request until it is answered. Return the standing, the time of the last sending, and
     True if the request was repeated."""
-    sent = ctx.now()
-
-    async def once(within: float) -> Standing:
-        nonlocal sent
-        sent = ctx.now()
-        return await ctx.store.change(change, within)
-
-    answer, retried = await ctx.insist(once, until)
-    return answer, sent, retried
+    asking = Asking(ctx)
+    answer = await asking.insist(lambda within: ctx.store.change(change, within), until)
+    return answer, asking.heard, asking.suspect
 
 
 async def renew(ctx: Context, passed: token.Passed, ttl: float, until: float) -> float:
@@ -141,8 +136,9 @@ async def release(ctx: Context, passed: token.Passed) -> None:
     # If the hold has ended, this raises before the leave, whose tombstone would record a release.
     await renew(ctx, passed, TTL_S_MIN, until)
     leave = Leave(spec.name, passed.claim.id, passed.fence, left.least, True, spec.ttl)
-    there, again = await ctx.insist(lambda within: ctx.store.leave(leave, within), until)
-    if not there and not again:  # if the leave was repeated, the first one may have released it
+    asking = Asking(ctx)
+    there = await asking.insist(lambda within: ctx.store.leave(leave, within), until)
+    if not (there or asking.suspect):  # if the leave was repeated, the first one may have released
         raise await gone(ctx, passed, Gone(Loss.EXPIRED))
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import CapacityMismatch, ConfigError, StoreUnavailable
 from . import checks, waits
+from .asking import Asking
 from .hold import HoldBase
 from .lease import Lease, Terms
 from .model import Claim, Full, Gone, Held, Joined, Leave, Mismatch, Refused, Spec, Waiting
@@ -31,7 +32,6 @@ from .policy import (
     REQUEST_S,
     REQUEST_S_MIN,
     SILENCE_S,
-    back_off,
     deadline,
     nap,
 )
@@ -86,16 +86,14 @@ def times(timeout: float | None, begun: float) -> tuple[float, float]:
     return begun, begun + (TRY_S if timeout == checks.TRY else TRY_NOW_S)
 
 
-class Attempt:
-    """One acquire in progress. It may use several claims, one after the other.
-
-    Most acquires need not wait, so the fields of the rarer cases are class defaults.
-    """
+class Attempt(Asking):
+    """One acquire in progress. It may use several claims, one after the other. The request whose
+    copies are noted is the join."""
 
     ticket, wait = 0, True
     end = limit = math.inf  # see `times`
-    suspect = listening = pushed = withdrawn = False
-    failures = late = 0
+    listening = pushed = withdrawn = False
+    late = 0
     holder = ""
     #: When the next log line about this wait is due.
     tell_at = -1.0
@@ -107,7 +105,7 @@ class Attempt:
         self.spec = spec
         self.terms = terms
         self.claim = Claim(ctx.runtime.new_id(), spec)
-        self.asked = self.sent = self.heard = self.begun = begun
+        self.asked = self.heard = self.begun = begun
         if timeout is not None:
             self.wait = timeout > 0
             self.end, self.limit = times(timeout, begun)
@@ -118,15 +116,16 @@ class Attempt:
         self.ctx.under_way[self] = self.undos
         if self.ctx.closed:  # a join sent after the close would not be undone
             self.ctx.require_open()
+        # `sends`, inline, without `first`: the answer to a repeated join contains the rest of the
+        # lease.
         self.asked = now = self.ctx.now()
         left = self.limit - now
         within = REQUEST_S if left > REQUEST_S else max(left, REQUEST_S_MIN)
         return self.ctx.store.join(self.claim, self.wait, within)
 
-    def answered(self, answer: Joined) -> Joined:
-        """Note that the store answered the last request."""
-        self.sent = self.heard = self.asked
-        self.failures = 0
+    def learn(self, answer: Joined) -> Joined:
+        """Note the answer to the last request; return it."""
+        self.heard, self.failures = self.asked, 0  # `answered`, inline
         if answer.__class__ is not Held and isinstance(answer, Waiting):
             self.ticket = answer.ticket
         return answer
@@ -138,7 +137,7 @@ class Attempt:
         a repeated join can contain a longer time than the ttl.
         """
         if isinstance(standing, Held):
-            until = deadline(self.sent, min(standing.expires_in, self.spec.ttl))
+            until = deadline(self.heard, min(standing.expires_in, self.spec.ttl))
             if self.ctx.now() < until:
                 return standing.fence, until
         return None
@@ -207,8 +206,9 @@ class Attempt:
     def _renew_claim(self) -> None:
         self.settle()
         self.claim = Claim(self.ctx.runtime.new_id(), self.spec)
+        self.forget()
         self.ticket = 0
-        self.suspect = self.pushed = self.withdrawn = False
+        self.pushed = self.withdrawn = False
 
     async def join(self, failure: StoreUnavailable | None = None) -> Joined:
         """Send the join until it is answered; ``failure``: the failure of the last attempt."""
@@ -216,10 +216,10 @@ class Attempt:
             if isinstance(failure, NotYet):
                 await self._barred(failure)
             elif failure is not None:
-                self.suspect = True
+                self.unanswered(failure)
                 await self._silence(failure)
             try:
-                return self.answered(await self.ask())
+                return self.learn(await self.ask())
             except StoreUnavailable as unanswered:
                 failure = unanswered
 
@@ -243,7 +243,7 @@ class Attempt:
         # repeated join enters it again with the same id. A wake-up for its first entry can then
         # still be under way.
         if push is not None and push.fence == waiting.ticket and trusted:
-            if ctx.now() < self.sent + ctx.store.patience * PUSHED_RENEW_PART:
+            if ctx.now() < self.heard + ctx.store.patience * PUSHED_RENEW_PART:
                 self.pushed = True
                 return tuple.__new__(Held, (push.fence, ctx.store.patience))
         elif self.end - ctx.now() <= 0:
@@ -265,7 +265,7 @@ class Attempt:
         self.asked = now = ctx.now()
         within = min(REQUEST_S, ctx.store.patience / 2, max(self.limit - now, REQUEST_S_MIN))
         try:
-            return self.answered(await ctx.store.turn(self.claim, waiting.ticket, within))
+            return self.learn(await ctx.store.turn(self.claim, waiting.ticket, within))
         except StoreUnavailable as failure:
             await self._silence(failure)
             return waiting._replace(retry_in=ASK_AGAIN_S_MIN)
@@ -289,9 +289,9 @@ class Attempt:
         ctx.require_open()
         if isinstance(failure, DiskFailed):
             raise DiskFailed(f"{self.spec.name!r} can't be acquired now: {failure}") from failure
-        self.failures += 1
-        pause = back_off(self.failures, ctx.runtime.jitter(), 1.0)
-        if ctx.now() + pause >= min(self.end if self.wait else self.limit, self.heard + SILENCE_S):
+        until = self.end if self.wait else self.limit
+        pause = self.pause(failure, min(until, self.heard + SILENCE_S))
+        if pause is None:
             raise StoreUnavailable(
                 f"{ctx.store.label} did not answer for {ctx.now() - self.heard:.1f} s while "
                 f"acquiring {self.spec.name!r}; it is unknown whether the name is free. "
@@ -332,7 +332,7 @@ async def acquire(
     lease = hold = None
     try:
         try:  # inline, not in a separate coroutine: nearly every acquire does only this
-            standing = attempt.answered(await attempt.ask())
+            standing = attempt.learn(await attempt.ask())
         except StoreUnavailable as failure:
             standing = await attempt.join(failure)
         while True:
@@ -376,16 +376,17 @@ def _forgo(ctx: Context, lease: Lease | None, hold: HoldBase | None) -> None:
 
 def _lease(ctx: Context, attempt: Attempt, grant: tuple[int, float], terms: Terms) -> Lease:
     fence, until = grant
-    until = min(until, attempt.sent + terms.max_hold)
-    lease = Lease(attempt.claim, fence, until, attempt.sent, terms, attempt.suspect)
+    sent = attempt.heard
+    until = min(until, sent + terms.max_hold)
+    lease = Lease(attempt.claim, fence, until, sent, terms, attempt.suspect)
     if terms.min_hold:  # from now: a push may grant long after the last request was sent
         lease.min_until = ctx.now() + terms.min_hold
     if terms.auto_renew:
-        left = until - attempt.sent
+        left = until - sent
         if attempt.pushed:
-            ctx.keeper.add_pushed(lease, attempt.sent + ctx.store.patience * PUSHED_RENEW_PART)
+            ctx.keeper.add_pushed(lease, sent + ctx.store.patience * PUSHED_RENEW_PART)
         elif left < lease.ttl * WHOLE_PART:  # a repeated join: part of the lease has passed
-            ctx.keeper.add_early(lease, attempt.sent + left / 3)
+            ctx.keeper.add_early(lease, sent + left / 3)
         else:
-            ctx.keeper.add(lease, attempt.sent + lease.every)
+            ctx.keeper.add(lease, sent + lease.every)
     return lease

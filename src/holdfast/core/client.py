@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, NotSupported
 from . import checks
+from .asking import Asking
 from .context import Context, Owner
 from .hold import HoldBase
 from .lease import Terms
@@ -189,10 +190,9 @@ class ClientBase(OneWith):
     async def _break(self, name: str, fence: int) -> bool:
         ctx = self._open_here()
         name, ticket = checks.name(name), checks.count("fence", fence, checks.FENCE_MAX)
-        answer, _ = await ctx.insist(
+        return await Asking(ctx).insist(
             lambda within: ctx.store.break_(name, ticket, within), ctx.now() + REQUEST_S
         )
-        return answer
 
     async def _close(self) -> None:
         await self._ctx.close()

@@ -13,8 +13,8 @@ import math
 import sys
 import warnings
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from ..errors import NotHeld, StoreUnavailable
@@ -23,16 +23,14 @@ from .hold import HoldBase
 from .keeper import Keeper
 from .lease import Lease
 from .model import Leave, Spec
-from .policy import REQUEST_S, REQUEST_S_MIN, UNDO_S, back_off
-from .ports import DiskFailed, Runtime, Store, Undo
+from .policy import REQUEST_S_MIN, UNDO_S
+from .ports import Runtime, Store, Undo
 from .undos import replaces
 
 if TYPE_CHECKING:
     from .guard.commons import Commons
 
 log = logging.getLogger("holdfast")
-
-T = TypeVar("T")
 
 
 class _Nowhere:
@@ -216,59 +214,6 @@ class Context:
     def fence_of(self, lease: Lease, words: str) -> str:
         """Return the words with the fence of a lease; an empty text if the store has no fences."""
         return words.format(lease.fence) if self.store.capabilities.fences else ""
-
-    async def insist(
-        self, call: Callable[[float], Awaitable[T]], until: float, attempt: int = 0
-    ) -> tuple[T, bool]:
-        """Ask the store until it answers or the time expires. Return the answer, and True if the
-        request was repeated.
-
-        To repeat a request is safe, because every verb is idempotent by the claim's id.
-        """
-        while True:
-            within = min(REQUEST_S, max(until - self.now(), 0.05))
-            try:
-                return await call(within), attempt > 0
-            except StoreUnavailable as failure:
-                attempt += 1
-                await self._pause(attempt, until, failure)
-                self.require_open()
-
-    async def _pause(self, attempt: int, until: float, failure: StoreUnavailable) -> None:
-        """Sleep before the next attempt; raise if no time is left or the store's disk failed."""
-        if isinstance(failure, DiskFailed):
-            raise failure
-        pause = back_off(attempt, self.runtime.jitter(), 1.0)
-        if self.now() + pause >= until:
-            raise failure
-        await self.runtime.sleep(pause)
-
-    async def leave_again(
-        self, leave: Leave, deadline: float, until: float, failure: BaseException
-    ) -> bool:
-        """Repeat the first, failed leave of a held claim until ``until``. Return True if the claim
-        was released.
-
-        If the reply to the first leave was lost, a repeated one finds no claim. Before our deadline
-        this means that the first leave released it. If an interrupt comes, the claim is withdrawn.
-        """
-        try:
-            if not isinstance(failure, StoreUnavailable):
-                raise failure
-            await self._pause(1, until, failure)
-            there, _ = await self.insist(lambda w: self.store.leave(leave, w), until, attempt=1)
-        except StoreUnavailable:
-            self.keeper.later(leave, deadline + leave.ttl)
-            raise
-        except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
-            self.keeper.later(leave, deadline + leave.ttl)
-            raise
-        except BaseException:
-            await self.undo(leave)
-            raise
-        finally:
-            del failure  # its traceback would keep itself and the caller's objects alive
-        return there or self.now() < deadline
 
     async def undo(self, undo: Undo, until: float = math.inf) -> None:
         """Withdraw an abandoned claim while an exception is on its way.

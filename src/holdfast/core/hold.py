@@ -197,7 +197,7 @@ class HoldBase(OneWith):
                         there = await ctx.store.leave(leave, until - now)
                     except BaseException as failure:
                         ctx.keeper.drop(lease)
-                        there = await self._leave_again(leave, until, failure)
+                        there = await leaving.again(ctx, lease, leave, until, failure)
                     lease.leaving -= 1
                     if not there and lease.leaving:
                         await leaving.others(ctx, lease, until)
@@ -211,22 +211,6 @@ class HoldBase(OneWith):
         except BaseException:
             self._cut(level)
             raise
-
-    async def _leave_again(self, leave: Leave, until: float, failure: BaseException) -> bool:
-        """Repeat the leave after the first one failed.
-
-        If the hold was lost already, a silent store is no error: the renewer repeats the leave.
-        """
-        lease = self._lease
-        try:
-            return await self._ctx.leave_again(leave, lease.deadline, until, failure)
-        except BaseException as late:
-            if lease.reason is not None and isinstance(late, StoreUnavailable):
-                return False
-            leaving.failed(self._ctx, lease, late)
-            raise
-        finally:
-            del failure  # its traceback would keep itself and the caller's objects alive
 
     @property
     def _before(self) -> Loss | None:

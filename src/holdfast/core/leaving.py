@@ -9,11 +9,45 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import StoreUnavailable
-from .model import Loss
+from .asking import Asking
+from .model import Leave, Loss
 
 if TYPE_CHECKING:
     from .context import Context
     from .lease import Lease
+
+
+async def again(
+    ctx: Context, lease: Lease, leave: Leave, until: float, failure: BaseException
+) -> bool:
+    """Repeat the first, failed leave of a hold until ``until``. Return True if the hold was
+    released.
+
+    If the reply to the first leave was lost, a repeated one finds no claim. Before our deadline
+    this means that the first leave released it. If an interrupt comes, the claim is withdrawn. If
+    the hold was lost already, a silent store is no error: the renewer repeats the leave.
+    """
+    asking = Asking(ctx)
+    try:
+        try:
+            if not isinstance(failure, StoreUnavailable):
+                raise failure
+            await asking.again(failure, until)
+            there = await asking.insist(lambda within: ctx.store.leave(leave, within), until)
+        except (StoreUnavailable, GeneratorExit):  # GeneratorExit: nothing may be awaited
+            ctx.keeper.later(leave, lease.deadline + leave.ttl)
+            raise
+        except BaseException:
+            await ctx.undo(leave)
+            raise
+    except BaseException as late:
+        if lease.reason is not None and isinstance(late, StoreUnavailable):
+            return False
+        failed(ctx, lease, late)
+        raise
+    finally:
+        del failure  # its traceback would keep itself and the caller's objects alive
+    return there or ctx.now() < lease.deadline
 
 
 async def others(ctx: Context, lease: Lease, until: float) -> None:

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING
 
 from ..errors import StoreUnavailable
 from . import claims, leaving
+from .asking import LEAST_S, Asking
 from .claims import Attempt
 from .hold import HoldBase
 from .lease import Lease, Terms
 from .model import Claim, Held, Kind, Leave, Loss, State
-from .policy import GRACE_S, REQUEST_S, REQUEST_S_MIN, UNDO_S, back_off, deadline
+from .policy import GRACE_S, REQUEST_S, REQUEST_S_MIN, UNDO_S, deadline
 from .ports import DiskFailed
 from .undos import replaces
 
@@ -52,10 +53,10 @@ async def acquire(
     ctx.under_way[attempt] = lambda: _leaves(wanted)
     try:
         ctx.require_open()
-        sent = ctx.now()
-        held = await _join(attempt, wanted, sent)
+        held = await _join(attempt, wanted)
         if held is None:
             return None
+        sent = attempt.asked
         ends = [_until(claim, one, sent) for claim, one in zip(wanted, held, strict=True)]
         if ctx.now() >= min(ends):
             await _clear(
@@ -106,10 +107,10 @@ def _possible(ctx: Context, locks: Sequence[LockBase]) -> bool:
     return True
 
 
-async def _join(attempt: Attempt, wanted: Sequence[Claim], sent: float) -> list[Held] | None:
+async def _join(attempt: Attempt, wanted: Sequence[Claim]) -> list[Held] | None:
     """Send the request once. If no reply comes, withdraw the claims of the request before the
     return."""
-    within = min(REQUEST_S, max(attempt.limit - sent, REQUEST_S_MIN))
+    within = min(REQUEST_S, max(attempt.limit - attempt.sends(), REQUEST_S_MIN))
     try:
         return await attempt.ctx.store.join_free(wanted, within)
     except StoreUnavailable as failure:
@@ -149,7 +150,7 @@ async def _clear(
     while True:
         if failure is not None:
             await attempt._silence(failure)  # raises when there is no time left
-        within = min(REQUEST_S, max(attempt.limit - ctx.now(), REQUEST_S_MIN))
+        within = min(REQUEST_S, max(attempt.limit - attempt.sends(), REQUEST_S_MIN))
         answers = await _ask(ctx, leaves, within)
         wrong = [one for one in answers if isinstance(one, Exception)]
         if not wrong:
@@ -234,10 +235,11 @@ async def _give_back(
     """Send each leave until it is answered; return the pairs whose leave got no answer in time."""
     now = ctx.now()
     latest = max([hold._lease.deadline for hold, _ in going], default=now)
-    until = min(max(latest, now + 0.05), now + REQUEST_S)
-    attempt, missing = 0, []
+    until = min(max(latest, now + LEAST_S), now + REQUEST_S)
+    asking, missing = Asking(ctx), []
     while going:
-        answers = await _ask(ctx, [leave for _, leave in going], max(until - ctx.now(), 0.05))
+        within = max(until - asking.sends(), LEAST_S)
+        answers = await _ask(ctx, [leave for _, leave in going], within)
         left = []
         for one, answer in zip(going, answers, strict=True):
             if isinstance(answer, StoreUnavailable):
@@ -245,19 +247,20 @@ async def _give_back(
             elif isinstance(answer, Exception):
                 failures.append(answer)
                 leaving.failed(ctx, one[0]._lease, answer)
-            elif not _given_back(ctx, one[0], answer, attempt > 0):
+            elif not _given_back(ctx, one[0], answer, asking.suspect):
                 missing.append(one[0])
         going = [one for one, _ in left]
-        attempt += 1
-        pause = back_off(attempt, ctx.runtime.jitter(), 1.0)
-        useless = ctx.closed or any(isinstance(answer, DiskFailed) for _, answer in left)
-        if going and (useless or ctx.now() + pause >= until):
-            failures.append(left[0][1])
-            for one, failure in left:
-                leaving.failed(ctx, one[0]._lease, failure)
+        if not left:
             break
-        if going:
-            await ctx.runtime.sleep(pause)
+        failure = next((one for _, one in left if isinstance(one, DiskFailed)), left[0][1])
+        asking.unanswered(failure)
+        pause = None if ctx.closed else asking.pause(failure, until)
+        if pause is None:
+            failures.append(failure)
+            for hold, _ in going:
+                leaving.failed(ctx, hold._lease, failure)
+            break
+        await ctx.runtime.sleep(pause)
     for hold in missing:
         await leaving.others(ctx, hold._lease, until)
         hold._gave_back(hold._lease, False)

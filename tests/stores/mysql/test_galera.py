@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 
 from holdfast import Client, StoreUnavailable
+from holdfast.core.asking import Asking
 from holdfast.core.finding import Level
 from holdfast.core.guard.model import Abandon, Begun, Busy, Duty, Entry, Wish
 from holdfast.core.model import Held
@@ -117,8 +118,8 @@ def test_what_is_begun_on_one_node_and_invalidated_on_another_is_not_stored(
 def _begun(client: Client, mine: Wish) -> Begun:
     """Begin as a guard does: again, if a node breaks off its reply in the middle."""
     ctx, guards = client._ctx, guards_of(client)
-    begun, _ = run_sync(ctx.insist(lambda within: guards.begin(mine, within), ctx.now() + 20.0))
-    return begun
+    begin = Asking(ctx).insist(lambda within: guards.begin(mine, within), ctx.now() + 20.0)
+    return run_sync(begin)
 
 
 def test_of_callers_that_begin_on_all_nodes_one_computes(cluster: Galera, own_name: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from ...errors import StoreUnavailable
+from ..asking import Asking
 from ..model import State
 from ..policy import UNDO_S
 from ..queue.payload import text_of
@@ -142,7 +143,8 @@ class Computation:
         stored = False
         try:
             guards = self._guard._guards()
-            stored, _ = await ctx.insist(lambda w: guards.finish(finish, w), lease.deadline)
+            asking = Asking(ctx)
+            stored = await asking.insist(lambda w: guards.finish(finish, w), lease.deadline)
         except StoreUnavailable as failure:
             log.warning("%s: the value was computed, but not stored: %s", lease.name, failure)
             ctx.keeper.later(lease.abandon(), lease.deadline)

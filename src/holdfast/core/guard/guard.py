@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigError, StoreUnavailable
 from .. import checks
+from ..asking import Asking
 from ..policy import REQUEST_S
 from ..refused_with import Refusal
 from ..sameness import named, same
@@ -243,7 +244,7 @@ class GuardBase:
         guards, options = self._guards(), self._options
         sent, era = self._ctx.now(), self._near.era
         entries = [Entry(self._name, key) for key in keys]
-        values, _ = await self._ctx.insist(
+        values = await Asking(self._ctx).insist(
             lambda within: guards.read(entries, within),
             sent + (DOWN_S if options.on_store_error == "compute" else REQUEST_S),
         )
@@ -265,7 +266,7 @@ class GuardBase:
         self._near.forget(*(entry.key for entry in wanted))
         for start in range(0, len(wanted), ENTRIES_MAX):
             some = wanted[start : start + ENTRIES_MAX]
-            answers, _ = await self._ctx.insist(
+            answers = await Asking(self._ctx).insist(
                 lambda within, some=some: guards.invalidate(some, within),  # type: ignore[misc]
                 self._ctx.now() + REQUEST_S,
             )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ComputeFailed, ConfigError, RefreshTimeout, StoreUnavailable
 from .. import itself
+from ..asking import Asking
 from ..policy import REQUEST_S, REQUEST_S_MIN, SILENCE_S, deadline, nap
 from . import codec
 from .computing import Computation, give_up
@@ -190,7 +191,7 @@ class Refresh:
     async def _read(self) -> Value | None:
         ctx, guards = self._ctx, self._guard._guards()
         self._asked()
-        (value,), _ = await ctx.insist(
+        (value,) = await Asking(ctx).insist(
             lambda within: guards.read((self._entry,), within), self._patience()
         )
         return value
@@ -227,7 +228,7 @@ class Refresh:
         Return the answer, and True if a copy of the request can be under way.
         """
         ctx, guards = self._ctx, self._guard._guards()
-        waited = again = False
+        waited, asking = False, Asking(ctx)
         abandon = Abandon(wish.entry, wish.id, wish.lease, suspect=True)
         ctx.under_way[self] = lambda: (abandon,)
         try:
@@ -236,15 +237,14 @@ class Refresh:
                 # Without `wait`, an old value can be served. That value was read for the callers
                 # that were in the flight then, so no more callers are marked here.
                 (self._asked if wish.wait else self._sends)()
-                begun, repeated = await ctx.insist(
+                begun = await asking.insist(
                     lambda within: guards.begin(wish, within), self._patience()
                 )
-                again = again or repeated
                 left = self._end - ctx.now()
                 if not wish.wait or not isinstance(begun, Busy) or left <= 0:
                     self._guard._count("waits", int(waited))
                     guards.unlisten(wish)  # inside the `try`: an interrupt here ends the lease
-                    return begun, again
+                    return begun, asking.suspect
                 if not waited and self._is_own():
                     raise asks_itself(self._entry)
                 waited = True

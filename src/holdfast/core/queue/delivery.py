@@ -160,11 +160,10 @@ class DeliveryBase(OneWith):
     def _return_request(self) -> Settle:
         return self._lease.settle(Verdict.RETURN)
 
-    async def _settle(self, settle: Settle, again: bool = False) -> bool:
+    async def _settle(self, settle: Settle) -> bool:
         """Settle the delivery; return True if this settle counted. A later call with the same
-        verdict then returns True as well; a later call with another verdict returns False.
-        ``again``: True if a settle was sent before and got no answer."""
-        await Settling(self._ctx, ((self, settle),)).run(again)
+        verdict then returns True as well; a later call with another verdict returns False."""
+        await Settling(self._ctx, ((self, settle),)).run()
         return self._counted(settle)
 
     def _counted(self, settle: Settle) -> bool:

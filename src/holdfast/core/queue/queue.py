@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import ConfigError, HoldfastError, StoreUnavailable
 from .. import checks
+from ..asking import Asking
 from ..policy import REQUEST_S, deadline
 from ..ports import DiskFailed, Unreached
 from . import mending
@@ -175,25 +176,16 @@ class QueueBase:
         lane = self._lane()
         lane.number += 1
         put = Put(self._name, lane.id, lane.number, jobs, self._options.dedup_window)
-        sent = False
-
-        async def ask(within: float) -> list[bool]:
-            nonlocal sent
-            try:
-                return await queues.put(put, within)
-            except BaseException as failure:
-                sent = sent or not isinstance(failure, Unreached)
-                raise
-
+        asking = Asking(ctx)
         try:
-            answers, _ = await ctx.insist(ask, ctx.now() + PUT_S)
+            answers = await asking.insist(lambda w: queues.put(put, w), ctx.now() + PUT_S)
         except DiskFailed as failure:
             raise DiskFailed(
                 f"{self._name!r} accepts no jobs: {failure}. When that is repaired, put the "
                 f"{len(jobs)} job(s) again; with your own ids no job is accepted twice"
             ) from failure
         except StoreUnavailable as failure:
-            if not sent:
+            if not asking.reached:
                 raise Unreached(
                     f"nothing was sent: {ctx.store.label} could not be reached for {PUT_S:g} s, so "
                     f"{self._name!r} has not accepted {len(jobs)} job(s). Put them again when the "

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...errors import StoreUnavailable
+from ..asking import Asking
 from ..claims import TRY_S
-from ..policy import REQUEST_S, REQUEST_S_MIN, SILENCE_S, back_off, nap
-from ..ports import DiskFailed
+from ..policy import REQUEST_S, REQUEST_S_MIN, SILENCE_S, nap
 from .model import Take, Taken
 from .ports import Queues, onward_of
 from .settling import Done, Settling
@@ -28,7 +28,7 @@ def never() -> bool:
     return False
 
 
-class Taking:
+class Taking(Asking):
     """One request for up to ``most`` deliveries, with a time-out in seconds (None: no time limit).
     ``halted`` is called at least once a second; the request ends early if it returns True.
     ``done``: a settle to send before the first request, or in it if the store can do both at once.
@@ -46,18 +46,17 @@ class Taking:
     ) -> None:
         self._queue = queue
         self._queues = queues
-        self._ctx = queue._ctx
+        self.ctx = queue._ctx
         self._most = most
         self._halted = halted
         self._done = done
         self._silence = silence
-        self._failures = 0
         self._begin(timeout)
         self._anew()
 
     def _begin(self, timeout: float | None) -> None:
         """Start the time-out."""
-        self._begun = self._heard = self._ctx.now()
+        self._begun = self.heard = self.ctx.now()
         self._timeout = timeout
         self._end = math.inf if timeout is None else self._begun + timeout
         #: The last request doesn't wait for jobs, so it has the time-out of a try.
@@ -65,20 +64,16 @@ class Taking:
 
     def _anew(self) -> None:
         """Start another take, with a new id."""
-        queue, ctx = self._queue, self._ctx
+        self.forget()
+        queue, ctx = self._queue, self.ctx
         options, waits = queue._options, self._end > self._begun
         lease = min(options.ttl, ctx.store.lease_max)
         what = (self._most, lease, ctx.owner, options.pace, options.patience, waits)
         self._take = Take(queue.name, ctx.runtime.new_id(), *what)
-        #: The earliest moment at which a copy of the take can have taken jobs; None: no copy can.
-        #: This moment moves only if a reply shows that no unanswered copy has taken jobs.
-        self._since: float | None = None
-        #: True if an earlier copy of the take was not answered.
-        self._suspect = False
 
     async def run(self) -> list[DeliveryBase]:
         """Return the deliveries; none after the time-out."""
-        ctx = self._ctx
+        ctx = self.ctx
         ctx.under_way[self] = lambda: (self._take,)
         try:
             return await self._run()
@@ -86,15 +81,15 @@ class Taking:
             ctx.under_way.pop(self, None)
 
     async def _run(self) -> list[DeliveryBase]:
-        ctx, queues = self._ctx, self._queues
+        ctx, queues = self.ctx, self._queues
         while True:
             made: list[DeliveryBase] = []
             try:
                 taken = await self._wait()
                 queues.unlisten(self._take)
                 if taken is not None:
-                    since = ctx.now() if self._since is None else self._since
-                    made = self._queue._made(self._take, taken, since, self._suspect)
+                    since = ctx.now() if self.first is None else self.first
+                    made = self._queue._made(self._take, taken, since, self.suspect)
                     if made:
                         return made
             except GeneratorExit:  # the coroutine is being closed: nothing may be awaited
@@ -106,7 +101,7 @@ class Taking:
                 queues.unlisten(self._take)
                 await ctx.undo(self._take)
                 raise
-            if taken is not None or self._suspect:  # too late, or a copy is under way
+            if taken is not None or self.suspect:  # too late, or a copy is under way
                 await ctx.put_back(self._take)
             if taken is None:
                 return []
@@ -114,7 +109,7 @@ class Taking:
 
     async def _wait(self) -> Taken | None:
         """Return the store's reply; None after the time-out."""
-        ctx, queues = self._ctx, self._queues
+        ctx, queues = self.ctx, self._queues
         if self._done is not None:
             found = await self._settle_and_ask(self._done)
             if found is not None and (found.deliveries or not self._take.wait):
@@ -139,68 +134,50 @@ class Taking:
         take = self._take
         if take.wait:
             take = take._replace(wait=False)
-        done = Settling(self._ctx, (last,))
+        done = Settling(self.ctx, (last,))
         if onward is None or not done.settles:
             await done.run()
             return None
-        sent = self._sends()
+        self.sends()
         try:
             answers, taken = await onward.settle_and_take(done.settles, take, done.within())
-        except StoreUnavailable:
-            self._suspect = True
-            await done.run(again=True)
+        except StoreUnavailable as failure:
+            self.unanswered(failure)
+            done.unanswered(failure)
+            await done.run()
             self._begin(self._timeout)
             return None
         except BaseException as failure:
-            done.failed(failure, again=False)
+            done.failed(failure)
             raise
-        undecided = done.answered(answers, False)
-        self._answered(taken, sent)
+        undecided = done.learn(answers)
+        self._answered(taken)
         if undecided:
             await done.decided()
         return taken
 
-    def _sends(self) -> float:
-        """Note that a copy of the take is sent now; return the time."""
-        now = self._ctx.now()
-        if self._since is None:
-            self._since = now
-        return now
-
-    def _answered(self, taken: Taken, sent: float) -> None:
-        """Note the answer to the copy that was sent at ``sent``. If the copy got nothing, no copy
-        took a job before ``sent``: an earlier copy that is still under way can take jobs only
-        later."""
-        self._heard, self._failures = sent, 0
+    def _answered(self, taken: Taken) -> None:
+        """Note the answer to the last copy of the take."""
+        self.answered(nothing=not taken.deliveries)
         if self._silence is not None:
             self._silence.answered()
-        if not taken.deliveries:
-            self._since = sent if self._suspect else None
 
     async def _ask(self, over: bool) -> Taken | None:
         """Send the take once; None: it got no reply, and there is time for another try. ``over``:
         the time-out has expired, so the take doesn't wait, and no wake-up is sent to it."""
-        ctx = self._ctx
+        ctx = self.ctx
         ctx.require_open()
         take = self._take
         if over and take.wait:
             take = take._replace(wait=False)
-        sent = self._sends()
-        within = min(REQUEST_S, max(self._limit - sent, REQUEST_S_MIN))
+        within = min(REQUEST_S, max(self._limit - self.sends(), REQUEST_S_MIN))
         try:
             taken = await self._queues.take(take, within)
         except StoreUnavailable as failure:
             ctx.require_open()
-            self._suspect = True
             if self._silence is not None:
-                self._silence.failed(failure, sent)
-            if isinstance(failure, DiskFailed):
-                raise
-            self._failures += 1
-            pause = back_off(self._failures, ctx.runtime.jitter(), 1.0)
-            if ctx.now() + pause >= min(self._limit, self._heard + SILENCE_S):
-                raise
-            await ctx.runtime.sleep(pause)
+                self._silence.failed(failure, self.asked)
+            await self.again(failure, min(self._limit, self.heard + SILENCE_S))
             return None
-        self._answered(taken, sent)
+        self._answered(taken)
         return taken

@@ -240,7 +240,7 @@ class WorkerBase(OneWith):
                     log.warning("%r: %s; the settle is repeated", job, failure)
                 await self._queue._ctx.runtime.sleep(back_off(failures, 1.0, 1.0))
             try:
-                kept = await job._settle(settle, failures > 0)
+                kept = await job._settle(settle)
             except StoreUnavailable as wrong:
                 failure = wrong
             except Exception:
