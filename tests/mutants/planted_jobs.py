@@ -85,7 +85,7 @@ JOBS = [
     ),
     bug(
         "a job that was lost in its last attempt is delivered again",
-        "tests/sim/test_queues.py::test_histories_in_a_row_violate_nothing",
+        "tests/sim/test_simulator.py::test_histories_in_a_row_violate_nothing[queues-400]",
         (
             "holdfast.core.queue.lease",
             "Verdict.DEAD if self.last else Verdict.RETRY, reason=str(reason)",
@@ -94,7 +94,7 @@ JOBS = [
     ),
     bug(
         "an interrupted take keeps the jobs that it got",
-        "tests/sim/test_queues.py::test_histories_in_a_row_violate_nothing",
+        "tests/sim/test_simulator.py::test_histories_in_a_row_violate_nothing[queues-400]",
         (
             "holdfast.core.queue.taking",
             "                await ctx.undo(self._take)\n",
@@ -103,7 +103,7 @@ JOBS = [
     ),
     bug(
         "an invalidation doesn't clear the local cache of its process",
-        "tests/guard/test_simulated.py::test_histories_in_a_row_violate_nothing",
+        "tests/sim/test_simulator.py::test_histories_in_a_row_violate_nothing[guards-60]",
         (
             "holdfast.core.guard.near",
             "        for key in keys:\n            self._held.pop(key, None)",

@@ -10,29 +10,8 @@ from holdfast import LockLost, StoreUnavailable
 from holdfast.core.model import Gone
 from holdfast.core.ports import Unreached
 from holdfast.core.queue import queue as core
-from holdfast.core.queue import taking
 from holdfast.testing.conformance.struck import FOREVER, Overlaid
 from tests.faced import At
-
-
-async def test_a_put_whose_reply_is_lost_is_accepted_once(at: At) -> None:
-    queue, flaky = at.flaky()
-    flaky.lost["put"] = 2
-    receipts = await queue.put_many([{"payload": 1, "group": "g"}, {"payload": 2, "id": "known"}])
-    # The repeated request is no duplicate
-    assert [one.duplicate for one in receipts] == [False, False]
-    assert flaky.calls["put"] == 3
-    assert [one.payload for one in await queue.jobs()] == [b"j1", b"j2"]
-
-
-async def test_a_late_copy_of_a_put_is_accepted_no_second_time(at: At) -> None:
-    queue, flaky = at.flaky()
-    await queue.put("first", group="g")
-    await flaky.copy("put")()
-    await queue.put("second", group="g")
-    with pytest.raises(StoreUnavailable, match="came late"):
-        await flaky.copy("put")()
-    assert [one.payload for one in await queue.jobs()] == [b"tfirst", b"tsecond"]
 
 
 async def test_simultaneous_puts_use_separate_producers(at: At) -> None:
@@ -81,46 +60,6 @@ async def test_a_put_that_was_never_sent_reports_that(
     assert not (await queue.put("x", id="x")).duplicate
 
 
-async def test_a_take_whose_reply_is_lost_gets_the_same_once(at: At) -> None:
-    queue, flaky = at.flaky()
-    await queue.put_many(["a", "b"], group="g")
-    await queue.put("c", group="h")
-    flaky.lost["take"] = 2
-    jobs = await queue.take_many(10, timeout=5)
-    assert sorted(job.payload for job in jobs) == ["a", "c"]
-    assert [job.attempt for job in jobs] == [1, 1]
-    for job in jobs:
-        job.check()
-        assert await job.ack()
-    assert (await queue.stats()).done == 2
-
-
-async def test_a_late_copy_of_a_take_gets_nothing_when_its_jobs_are_settled(at: At) -> None:
-    queue, flaky = at.flaky()
-    await queue.put_many(["a", "b"], group="g")
-    flaky.lost["take"] = 1
-    job = await queue.take(timeout=5)
-    assert await job.ack()
-    late = await flaky.copy("take")()
-    assert late.deliveries == ()
-    await at.stands(taken=0, waiting=1, done=1)
-
-
-async def test_a_take_without_a_reply_is_undone(at: At, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(taking, "SILENCE_S", 0.3)
-    queue, flaky = at.flaky()
-    await queue.put("a", group="g")
-    flaky.lost["take"] = FOREVER
-    with pytest.raises(StoreUnavailable):
-        await queue.take(timeout=5)
-    await at.stands(taken=0, waiting=1)
-    late = await flaky.copy("take")()
-    assert late.deliveries == ()
-    job = await at.queue().take(timeout=5)
-    assert (job.payload, job.attempt) == ("a", 1)
-    assert await job.ack()
-
-
 async def test_a_take_that_is_answered_after_its_lease_is_not_handed_out(at: At) -> None:
     queue, flaky = at.flaky(ttl=1.2)
 
@@ -134,28 +73,6 @@ async def test_a_take_that_is_answered_after_its_lease_is_not_handed_out(at: At)
     job.check()
     assert (job.payload, job.attempt) == ("a", 2)
     assert await job.ack()
-
-
-async def test_a_settle_whose_reply_is_lost_counts_once(at: At) -> None:
-    queue, flaky = at.flaky(retry_delay=0, retry_delay_max=0)
-    await queue.put_many(["a", "b"], group="g")
-    job = await queue.take(timeout=5)
-    flaky.lost["settle"] = 2
-    assert await job.ack()
-    assert flaky.calls["settle"] == 3
-    assert await job.ack()  # the answer stays
-    assert flaky.calls["settle"] == 3
-    job = await queue.take(timeout=5)
-    assert job.payload == "b"
-    flaky.lost["settle"] = 1
-    assert await job.retry()
-    again = await queue.take(timeout=5)
-    assert (again.payload, again.attempt) == ("b", 2)
-    # A late copy of the settle of the first delivery leaves the second delivery alone
-    assert await flaky.copy("settle", -1)() == [False]
-    again.check()
-    assert await again.ack()
-    assert (await queue.stats()).done == 2
 
 
 async def test_many_acks_whose_reply_is_lost_count_once_each_and_the_lost_one_not(at: At) -> None:

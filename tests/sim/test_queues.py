@@ -1,30 +1,10 @@
-"""Queues in virtual time; ``test_simulator.py`` plays many more of their histories."""
+"""The server of queues in virtual time; ``test_simulator.py`` plays their histories."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-
-import pytest
-
 from holdfast.core.queue.model import Job, Pace, Patience, Put, Settle, Take, Verdict
-from holdfast.testing.simulator.queues import check
 from holdfast.testing.simulator.queues.server import QueueServer
-from holdfast.testing.simulator.running import quiet
 from holdfast.testing.simulator.world import World
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    quiet()
-    yield
-    logging.getLogger("holdfast").setLevel(logging.NOTSET)
-
-
-def test_histories_in_a_row_violate_nothing() -> None:
-    """Check histories in this process, where a planted bug has an effect."""
-    found = [one.violation for one in map(check, range(400)) if one.violation is not None]
-    assert found == []
 
 
 def test_a_group_that_came_back_outlives_what_is_left_of_its_first_life() -> None:

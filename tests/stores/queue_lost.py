@@ -1,7 +1,8 @@
 """Requests and replies of queues that are cut off: no job is lost, and none is done twice.
 
-The tests of a store import these. It has the fixtures of ``tests/stores/lost.py``, and ``word``: a
-function that returns bytes in the requests of a verb, and of no other.
+The server kit checks this of locks. The tests of a store import these. It provides ``word`` (a
+function that returns bytes in the requests of a verb, and of no other), a ``proxy``, ``by_proxy``
+(a client behind it) and ``locks`` (a client without it).
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import pytest
 from holdfast import Client
 from holdfast.testing.faults import RESET_REPLY, RESET_REQUEST, Fault, Proxy
 from tests.servers.process import until
-from tests.stores.lost import RESETS
 from tests.torture.scale import FULL, times
 
 Word = Callable[[str], bytes]
+RESETS = pytest.mark.parametrize("fault", [RESET_REQUEST, RESET_REPLY], ids=["request", "reply"])
 TRIES = times(50, 2)
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from holdfast import Client
 from holdfast.testing.faults import Fault, Proxy
-from tests.stores.lost import RESETS
-from tests.stores.queue_lost import Word
+from tests.stores.queue_lost import RESETS, Word
 from tests.torture.scale import times
 
 TRIES = times(50, 2)

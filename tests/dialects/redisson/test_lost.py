@@ -16,14 +16,11 @@ from holdfast.dialects.redisson.library import (
     JOIN_READ,
     JOIN_WRITE,
     LEAVE,
-    RENEW,
 )
 from holdfast.testing.faults import (
-    DROP_REPLY,
     HOLD_REQUEST,
     RESET_REPLY,
     RESET_REQUEST,
-    delay_reply,
 )
 from tests.torture.scale import times
 
@@ -105,19 +102,6 @@ async def test_a_repeated_release_does_not_end_a_later_hold(at: Scene) -> None:
     assert at.redis.hgetall(at.name) == {at.peer.me.encode(): b"1"}
 
 
-@played()
-async def test_a_renewal_that_is_cut_off_costs_no_hold(at: Scene) -> None:
-    client = at.client("", at.proxy.port)
-    hold = await client.lock(at.name, ttl=4.0).acquire()
-    for fault in RESETS:
-        armed = at.proxy.arm(RENEW.sha, fault)
-        await at.until(lambda: armed.hits)  # noqa: B023
-    again = at.proxy.arm(RENEW.sha, delay_reply(0.0))
-    await at.until(lambda: again.hits)
-    hold.check()
-    assert await hold.release()
-
-
 @played(kinds=KINDS)
 async def test_a_join_that_arrives_after_its_leave_finds_the_tombstone(at: Scene) -> None:
     script, words, make = KINDS[at.kind]
@@ -135,24 +119,6 @@ async def test_a_join_that_arrives_after_its_leave_finds_the_tombstone(at: Scene
     assert left(at, at.name) == []
     hold = await make(at.client(words), at.name).acquire(blocking=False)
     assert await hold.release()
-
-
-@played(faults=(DROP_REPLY, RESET_REPLY))
-async def test_a_waiter_whose_reply_is_lost_acquires_once(at: Scene) -> None:
-    client = at.client("", at.proxy.port)
-    await (await client.lock(f"{at.name}:warm").acquire()).release()
-    at.peer.lock(at.name)
-    waiter = at.face.start(lambda: client.lock(at.name).acquire(timeout=20))
-    await at.listening(f"redisson_lock__channel:{{{at.name}}}")
-    await at.face.sleep(0.1)
-    # When the waiter's request acquires the lock, and its reply is lost
-    armed = at.proxy.arm(JOIN.sha, at.fault)
-    at.peer.unlock(at.name)
-    hold = await waiter.result(20)
-    assert armed.hits == 1
-    assert at.redis.hvals(at.name) == [b"1"]
-    assert await hold.release()
-    assert left(at, at.name) == []
 
 
 @played(versions=BOTH)

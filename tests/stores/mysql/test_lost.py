@@ -1,4 +1,4 @@
-"""Requests and replies that are lost, late or cut off: see ``tests/stores/lost.py``."""
+"""Requests and replies that are lost, late or cut off, and the connections that carried them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,14 @@ import pytest
 from holdfast import Client, StoreUnavailable
 from holdfast.testing.faults import HOLD_REPLY, RESET_REPLY, Fault, Proxy, delay_reply
 from tests.servers.process import until
-from tests.stores.lost import RESETS, Look, Words
-from tests.stores.mysql.conftest import Bench
+from tests.stores.queue_lost import RESETS
+from tests.stores.sql.fixtures import Look
 from tests.stores.sql.lost import *  # noqa: F403
 from tests.torture.scale import times
 
-JOIN, LEAVE, STAND, RENEW = b"_join_4(", b"_leave_4(", b"_stand_4(", b"_renew_4("
-PEEK = b"SELECT held"
+JOIN, LEAVE, RENEW = b"_join_4(", b"_leave_4(", b"_renew_4("
 #: The request by which a waiting worker asks for due jobs.
 DUE = b"t.stands IN (0, 1, 2)"
-
-
-@pytest.fixture
-def words(bench: Bench) -> Words:
-    several = bench.word("join_free"), bench.word("leave_all")
-    return Words(JOIN, LEAVE, STAND, STAND, (STAND, PEEK), *several)
 
 
 @RESETS

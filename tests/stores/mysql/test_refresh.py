@@ -12,24 +12,9 @@ from holdfast.runtime.blocking import boottime, run_sync
 from holdfast.testing import lag
 from tests.stores.mysql.conftest import Bench, NewServer
 from tests.stores.sql.refresh import *  # noqa: F403
-from tests.stores.sql.refresh import begin, finish, guards_of, invalidate, read, rows, wish
+from tests.stores.sql.refresh import begin, finish, guards_of, invalidate, rows, wish
 
 lag.watch()
-
-
-def test_an_invalidation_ends_the_refresh_lease_and_its_computation(
-    locks: Client, own_name: str
-) -> None:
-    for known in (True, False):
-        mine = wish(own_name, f"{known}")
-        if known:
-            first = wish(own_name, f"{known}")
-            assert finish(locks, first, begin(locks, first).fence, ttl=0.001)
-            time.sleep(0.002)
-        fence = begin(locks, mine).fence
-        assert invalidate(locks, mine) == [False]
-        assert finish(locks, mine, fence) is False
-        assert read(locks, own_name, f"{known}") is None
 
 
 def test_an_invalidation_writes_the_row_even_if_there_is_none(

@@ -151,18 +151,6 @@ def test_a_dead_waiter_that_waited_for_long_gives_way_after_a_step_back(verbs: V
     assert second < 10
 
 
-def test_a_lease_that_was_made_longer_stays_so_when_it_is_renewed_by_less(verbs: Verbs) -> None:
-    one = claim()
-    held = fence(verbs.join(one))
-    assert isinstance(verbs.renew([Renewal(one, held, 3600.0)])[0], Held)
-    assert isinstance(verbs.renew([Renewal(one, held, 30.0)])[0], Held)
-    for second in (1, 1800, 3599):
-        verbs.at(START + second)
-        assert not isinstance(verbs.join(claim(), False), Held)
-    verbs.at(START + 3601)
-    assert fence(verbs.join(claim(), False))
-
-
 def test_a_look_after_a_step_back_writes_nothing_and_succeeds(verbs: Verbs) -> None:
     holder = claim()
     fence(verbs.join(holder))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.core.model import Change, Claim, Gone, Leave, Loss, Renewal, Waiting
+from holdfast.core.model import Claim, Gone, Leave, Loss, Renewal, Waiting
 from holdfast.core.policy import TOMB_S
 from holdfast.errors import ConfigError
 from holdfast.stores.redis import replies
@@ -98,32 +98,6 @@ def test_what_can_not_be_packed_is_refused() -> None:
             requests.join(Claim(wrong, claim().spec), True)
     with pytest.raises(ConfigError, match="address"):
         requests.join(claim(), True, b"a" * (ADDRESS_MAX + 1))
-
-
-@pytest.mark.parametrize("there", [True, False])
-@pytest.mark.parametrize("busy", [True, False])
-def test_a_late_copy_of_a_join_finds_a_tombstone(there: bool, busy: bool, verbs: Verbs) -> None:
-    # Given a join that was sent twice, with one copy still under way
-    one, other = claim(), claim()
-    if busy:
-        verbs.join(other)
-    if there:
-        verbs.join(one)
-    # When the claim leaves, and then the copy arrives
-    assert verbs.gone(one, suspect=True, ttl=30.0) is there
-    late = verbs.join(one)
-    # Then it doesn't enter while a request can be under way, and it blocks no other claim
-    assert late == Gone(Loss.RELEASED)
-    if busy:
-        assert verbs.gone(other)
-    verbs.at(START + 30.0 + TOMB_S - 0.001)
-    assert verbs.join(one) == Gone(Loss.RELEASED)
-    assert verbs.gone(other) is False
-    assert fence(verbs.join(other))
-    assert verbs.gone(other)
-    # And after that time the server has forgotten the tombstone
-    verbs.at(START + 30.0 + TOMB_S + 0.001)
-    assert fence(verbs.join(one))
 
 
 def test_tombstones_are_cleared_away(verbs: Verbs) -> None:
@@ -222,21 +196,6 @@ def test_of_several_waiters_without_a_listener_one_is_skipped(verbs: Verbs, ear:
     assert verbs.turn(waiting[0]) == Gone(Loss.EXPIRED)
     assert fence(verbs.turn(waiting[1]))
     assert ear.heard() == [(waiting[2].id, last)]
-
-
-def test_only_a_request_for_its_turn_grants_a_waiter_or_renews_its_place(verbs: Verbs) -> None:
-    holder, waits, other = claim(ttl=1.0), claim(), "0" * 32
-    fence(verbs.join(holder))
-    ticket(verbs.join(waits))
-    for second in (0.5, 2.9):  # at the second time the lease of the holder has ended
-        verbs.at(START + second)
-        for weight in (0, 1):
-            assert verbs.renew([Renewal(waits, 0, 30.0, weight)]) == [Gone(Loss.EXPIRED)]
-        for new_id in ("", waits.id, other):
-            assert verbs.change(Change(waits, 0, 30.0, new_id)) == Gone(Loss.EXPIRED)
-    assert [one.held for one in verbs.look().claims] == [False]  # type: ignore[union-attr]
-    verbs.at(START + 3.1)
-    assert verbs.turn(waits) == Gone(Loss.EXPIRED)
 
 
 def test_an_address_that_comes_later_is_used(verbs: Verbs, ear: Ear) -> None:

@@ -1,4 +1,4 @@
-"""Requests and replies that are lost, late or cut off: see ``tests/stores/lost.py``."""
+"""Replies that are late, and wake-ups that are lost or come together with a reply."""
 
 from __future__ import annotations
 
@@ -8,27 +8,16 @@ import pytest
 
 from holdfast import Client, StoreUnavailable
 from holdfast.runtime.blocking import boottime
-from holdfast.stores.redis.library import JOIN, JOIN_FREE, LEAVE, LEAVE_ALL, RENEW, STAND, Script
+from holdfast.stores.redis.library import JOIN, LEAVE, STAND, Script
 from holdfast.testing import lag
 from holdfast.testing.faces import Face
-from holdfast.testing.faults import DROP_PUSH, HOLD_REPLY, HOLD_REQUEST, Proxy
+from holdfast.testing.faults import DROP_PUSH, HOLD_REPLY, Proxy
 from tests.servers.redis_server import RedisServer
-from tests.stores import lost
-from tests.stores.lost import *  # noqa: F403
 from tests.stores.redis.conftest import Look, addresses, eventually, fences
-from tests.torture.scale import times
 
-#: Seconds in which a request that is let go arrives, and the most that a test takes.
-LATE_S, LONG_S = 0.25, 900.0
+#: Maximum seconds of a test.
+LONG_S = 60.0
 lag.watch()
-
-
-@pytest.fixture
-def words() -> lost.Words:
-    verbs = (JOIN, LEAVE, RENEW, STAND)
-    join, leave, renew, stand = (verb.sha for verb in verbs)
-    together = (JOIN_FREE.sha, LEAVE_ALL.sha)
-    return lost.Words(join, leave, renew, stand, (stand,), *together, tries=300)
 
 
 @pytest.mark.parametrize("verb", [JOIN, LEAVE], ids=["join", "leave"])
@@ -46,26 +35,6 @@ def test_a_late_reply_is_never_taken_for_anothers(
     for number in range(5):
         with by_proxy.lock(f"{own_name}:{number}", timeout=5) as mine:
             assert fences(line(mine.name)) == [mine.fence]
-
-
-def test_a_late_copy_of_a_join_that_was_repeated_and_released_finds_a_tombstone(
-    face: Face, proxied: str, proxy: Proxy, own_name: str, line: Look
-) -> None:
-    async def main() -> None:
-        async with face.client(proxied) as client:
-            async with client.lock(own_name):
-                pass
-            for number in range(times(100, 2)):
-                # Given a join on its way, whose repetition over another connection was granted
-                late = proxy.arm(JOIN.sha, HOLD_REQUEST)
-                async with client.lock(f"{own_name}:{number}", timeout=20):
-                    assert late.hits == 1
-                # When the first copy arrives, then it enters no line
-                late.let_go()
-                await face.sleep(LATE_S)
-                assert line(f"{own_name}:{number}") is None
-
-    face.run(main, LONG_S)
 
 
 def test_a_wake_up_in_the_same_read_as_the_reply_before_it_is_received(

@@ -8,7 +8,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -99,31 +98,6 @@ def test_a_child_uses_and_ends_none_of_its_parents_connections(
         hold.check()
         assert hold.release()
         assert before <= connections(server)
-
-
-def test_a_fork_in_the_middle_of_others_verbs_harms_neither_side(
-    locks: Client, own_name: str
-) -> None:
-    over = threading.Event()
-
-    def work(number: int) -> None:
-        while not over.is_set():
-            with locks.lock(f"{own_name}:{number % 2}", timeout=10):
-                pass
-
-    def inside() -> bool:
-        with locks.lock(f"{own_name}:0", timeout=10):
-            return True
-
-    with ThreadPoolExecutor(4) as pool:
-        working = [pool.submit(work, number) for number in range(4)]
-        try:
-            for _ in range(times(100, 15)):
-                with Fork(inside) as child:
-                    assert child.result() is True
-        finally:
-            over.set()
-    assert [one.result() for one in working] == [None] * 4
 
 
 def test_a_child_that_lives_on_doesnt_keep_its_dead_parents_place(

@@ -19,6 +19,7 @@ from tests.stores.sql.bench import Bench
 from tests.stores.stepped import ClockGround
 
 MakeClient = Callable[..., Client]
+Look = Callable[[str], LineRecord | None]
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def locks(new_client: MakeClient) -> Client:
 
 
 @pytest.fixture
-def line(new_client: MakeClient) -> Callable[[str], LineRecord | None]:
+def line(new_client: MakeClient) -> Look:
     """A function that returns the line of a name, or None."""
     other = new_client(label="other")
     return lambda name: next(iter(other.inspect(name, exact=True)), None)

@@ -1,4 +1,4 @@
-"""Requests and replies that are lost, late or cut off: see ``tests/stores/lost.py``."""
+"""Requests of queues and guards that are lost, late or cut off; see ``queue_lost.py``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from holdfast.core.guard.model import Abandon, Duty
 from holdfast.runtime.blocking import run_sync
 from holdfast.testing.faults import HOLD_REQUEST, Proxy
 from tests.servers.process import until
-from tests.stores.lost import *  # noqa: F403
-from tests.stores.lost import Look
 from tests.stores.queue_lost import *  # noqa: F403
 from tests.stores.refresh_lost import *  # noqa: F403
 from tests.stores.sql.bench import Bench
@@ -45,14 +43,6 @@ class Late:
 @pytest.fixture
 def late(bench: Bench, by_proxy: Client, proxy: Proxy) -> Late:
     return Late(bench, by_proxy, proxy)
-
-
-def test_a_late_copy_of_a_join_finds_a_tombstone(late: Late, own_name: str, line: Look) -> None:
-    for number in range(times(50, 5)):
-        name = f"{own_name}:{number}"
-        with late.sends("join"), pytest.raises(StoreUnavailable):
-            late.client.lock(name).acquire(timeout=0.05)
-        until(lambda: line(name) is None, "nobody is left")  # noqa: B023
 
 
 def test_a_late_copy_of_a_take_that_was_given_up_gets_nothing(

@@ -14,13 +14,10 @@ from typing import Any
 import pytest
 
 from holdfast import StoreUnavailable
-from holdfast.core.model import Gone, Held
-from holdfast.core.queue.model import Delivered, JobState, Pace, Patience, Start, Take, Verdict
-from holdfast.core.queue.policy import EXPIRED_REASON
-from holdfast.runtime.blocking import run_sync
+from holdfast.core.queue.model import Delivered, Pace, Start, Take, Verdict
 from tests.servers.process import until
 from tests.stores.crowds import at_once
-from tests.stores.sql.queueing import WITHIN_S, Verbs, job
+from tests.stores.sql.queueing import Verbs, job
 from tests.torture.scale import times
 
 Make = Callable[[], Verbs]
@@ -115,29 +112,6 @@ def test_names_groups_and_ids_are_bytes(url: str, own_name: str) -> None:
             got = verbs.take(verbs.wish(most=100))
             assert sorted(d.group for d in got) == sorted(odd)
             assert {d.payload for d in got} == {str(at).encode()}
-
-
-def test_what_a_dead_worker_had_comes_first_again_or_is_a_dead_letter(new_verbs: Make) -> None:
-    verbs = new_verbs()
-    verbs.put(job("first", "g"), job("second", "g"), job("plain"))
-    dying = verbs.wish(most=5, ttl=3.0, patience=Patience(2))
-    lost = {one.payload: one for one in verbs.take(dying)}
-    assert set(lost) == {b"first", b"plain"}
-    assert isinstance(verbs.extend(dying, [lost[b"plain"]], 0.2)[0], Held)
-    time.sleep(3.05)
-    # The lease has expired, whether another client has noticed it or not
-    assert verbs.settle(dying, list(lost.values())) == [False, False]
-    assert isinstance(verbs.extend(dying, [lost[b"first"]], 5.0)[0], Gone)
-    again = verbs.wish(most=5, ttl=0.3, patience=Patience(2))
-    got = {one.payload: one for one in verbs.take(again)}
-    assert set(got) == {b"first", b"plain"}
-    assert [(d.attempt, d.fence > lost[p].fence) for p, d in got.items()] == [(2, True)] * 2
-    time.sleep(0.35)
-    # That was the last attempt
-    assert [d.payload for d in verbs.take(verbs.wish(most=5))] == [b"second"]
-    letters = run_sync(verbs.queues.jobs(verbs.queue, JobState.DEAD, None, 9, WITHIN_S))
-    assert sorted(one.payload for one in letters) == [b"first", b"plain"]
-    assert {one.reason for one in letters} == {EXPIRED_REASON.format("host:1:test")}
 
 
 def test_the_interval_is_kept_after_a_lost_lease_and_a_return(new_verbs: Make) -> None:

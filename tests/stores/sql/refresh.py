@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast import Client
 from holdfast.core.guard.model import Abandon, Busy, Duty, Entry, Finish, Prolong, Value, Wish
-from holdfast.core.model import Gone, Held
+from holdfast.core.model import Gone
 from holdfast.runtime.blocking import run_sync
 from tests.stores.sql.bench import Bench
 from tests.stores.sql.fixtures import MakeClient
@@ -160,37 +160,6 @@ def test_batches_in_any_order_do_not_deadlock(new_client: MakeClient, own_name: 
 
 
 # -- the verbs ------------------------------------------------------------------------------------
-
-
-def test_each_verb_sent_twice_has_the_effect_of_one(locks: Client, own_name: str) -> None:
-    guards, mine = guards_of(locks), wish(own_name)
-    first, again = begin(locks, mine), begin(locks, mine)
-    assert (again.fence, again.expires_in <= first.expires_in) == (first.fence, True)
-    for _ in range(2):
-        (held,) = run_sync(guards.prolong([Prolong(mine.entry, mine.id, first.fence, 9.0)], 10.0))
-        assert held == Held(first.fence, 9.0)
-    assert [finish(locks, mine, first.fence) for _ in range(2)] == [True, True]
-    found = read(locks, own_name)
-    assert found is not None
-    assert (found.data, found.version) == (b"bx", first.fence)
-    other = wish(own_name, known=first.fence)
-    assert begin(locks, other).fence > first.fence
-    failed = Abandon(other.entry, other.id, 60.0, 5.0, 20.0, "why")
-    assert [run_sync(guards.abandon(failed, 10.0)) for _ in range(2)] == [True, False]
-    seen = run_sync(guards.look(mine.entry, 10.0))
-    assert (seen.failures, seen.reason, seen.owner) == (1, "why", "")
-    assert invalidate(locks, mine, mine) == [True, False]
-
-
-def test_an_expired_refresh_lease_stores_nothing(locks: Client, own_name: str) -> None:
-    mine, other = wish(own_name, lease=0.1), wish(own_name)
-    fence = begin(locks, mine).fence
-    time.sleep(0.12)
-    assert finish(locks, mine, fence) is False
-    (gone,) = run_sync(guards_of(locks).prolong([Prolong(mine.entry, mine.id, fence, 60.0)], 10.0))
-    assert isinstance(gone, Gone)
-    assert read(locks, own_name) is None
-    assert begin(locks, other).fence > fence
 
 
 def test_names_keys_and_values_of_any_size_and_kind(locks: Client, own_name: str) -> None:

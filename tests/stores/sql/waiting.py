@@ -8,7 +8,6 @@ from typing import Any
 
 from holdfast import Client
 from holdfast.core.model import (
-    Change,
     Claim,
     Gone,
     Granted,
@@ -48,32 +47,6 @@ def place(bench: Bench, name: str) -> tuple[bool, int]:
     return bool(held), expires
 
 
-def test_a_renewal_of_a_waiter_grants_nothing_and_changes_nothing(
-    bench: Bench, locks: Client, own_name: str
-) -> None:
-    store: Any = locks._ctx.store
-    # Given a waiter whose place lasts longer than any pause of the machine
-    _, held = joined(store, own_name)
-    waiter, waiting = joined(store, own_name)
-    assert (type(held), type(waiting)) == (Held, Waiting)
-    later = f"UPDATE {{claims}} SET expires = expires + {LATER_US} WHERE name = %s AND NOT held"
-    bench.ask(later, own_name.encode())
-    before = place(bench, own_name)
-    # When the lease of the holder has ended
-    bench.ask("UPDATE {claims} SET expires = 1 WHERE name = %s AND held", own_name.encode())
-    bench.ask("UPDATE {lines} SET first = 1 WHERE name = %s", own_name.encode())
-    # Then a renewal doesn't grant the waiter
-    assert renewed(store, waiter) == [NOT_HELD]
-    assert renewed(store, waiter, weight=1) == [NOT_HELD]
-    unknown = waiter._replace(id=secrets.token_hex(16))
-    assert renewed(store, unknown, waiter) == [NOT_HELD, NOT_HELD]
-    assert place(bench, own_name) == before
-    # But its turn does
-    assert run_sync(store.turn(waiter, 0, WITHIN_S)) == Held(waiting.ticket, TTL_S)
-    assert renewed(store, waiter) == [Held(waiting.ticket, TTL_S)]
-    assert run_sync(store.leave(Leave(own_name, waiter.id, waiting.ticket), WITHIN_S))
-
-
 def test_a_process_that_never_joined_can_ask_for_a_claim(
     bench: Bench, locks: Client, new_client: Callable[[], Client], own_name: str
 ) -> None:
@@ -98,26 +71,3 @@ def test_a_process_that_never_joined_can_ask_for_a_claim(
         one.unlisten(waiter)
     assert run_sync(other.leave(Leave(own_name, waiter.id, waiting.ticket), WITHIN_S))
     assert run_sync(other.turn(waiter, waiting.ticket, WITHIN_S)) == NOT_HELD
-
-
-def test_a_change_of_a_claim_that_is_not_held_changes_nothing(
-    bench: Bench, locks: Client, own_name: str
-) -> None:
-    store: Any = locks._ctx.store
-    holder, held = joined(store, own_name)
-    waiter, _ = joined(store, own_name)
-    before = place(bench, own_name)
-    unknown = waiter._replace(id=secrets.token_hex(16))
-    for claim in (waiter, unknown):
-        for new_id in ("", claim.id, secrets.token_hex(16)):
-            change = Change(claim, 0, TTL_S, new_id, detach=True)
-            assert run_sync(store.change(change, WITHIN_S)) == NOT_HELD
-    assert place(bench, own_name) == before
-    # A held claim gets the new id, also if the request is repeated; the old id is then unknown
-    fresh = secrets.token_hex(16)
-    change = Change(holder, 0, TTL_S, fresh)
-    still = Held(held.fence, TTL_S)
-    assert [run_sync(store.change(change, WITHIN_S)) for _ in range(2)] == [still, still]
-    assert renewed(store, holder, holder._replace(id=fresh)) == [NOT_HELD, still]
-    for cid in (waiter.id, fresh):
-        assert run_sync(store.leave(Leave(own_name, cid, 0), WITHIN_S))

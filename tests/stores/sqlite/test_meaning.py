@@ -12,7 +12,6 @@ import pytest
 from holdfast.core.model import (
     Claim,
     Gone,
-    Granted,
     Held,
     Kind,
     Loss,
@@ -24,7 +23,7 @@ from holdfast.core.model import (
 from holdfast.runtime.blocking import run_sync
 from holdfast.stores.sqlite.blocking import entry, way
 from tests.fenced.process import Child
-from tests.stores.sqlite.desk import WITHIN_S, Clock, Desk, claim
+from tests.stores.sqlite.desk import WITHIN_S, Desk, claim
 from tests.stores.twins import Twins
 from tests.torture.scale import seed_of
 
@@ -78,49 +77,6 @@ def test_a_batch_answers_each_claim_by_itself(here: Desk) -> None:
         assert isinstance(answer, kind)
 
 
-def test_a_renewal_of_a_waiter_neither_grants_it_nor_keeps_its_place(
-    here: Desk, there: Desk, clock: Clock
-) -> None:
-    # Given a waiter whose holder's lease has expired
-    here.hold(claim(ttl=1.0))
-    waiting = there.join(wanted := claim())
-    assert isinstance(waiting, Waiting)
-    clock.now += 2.0
-    # When the waiter sends a renewal, then it still waits, and its place ends as before
-    assert isinstance(there.renew(wanted, waiting.ticket), Waiting)
-    (waiter,) = here.lines()[0].waiters
-    assert waiter.expires_in == pytest.approx(there.store.patience - 2.0)
-    # And its turn grants it
-    assert there.turn(wanted, waiting.ticket) == Held(waiting.ticket, wanted.spec.ttl)
-
-
-def test_any_client_that_knows_the_id_may_ask_for_a_waiter(
-    here: Desk, there: Desk, clock: Clock
-) -> None:
-    # Given a waiter, and another client that asks for it with its id and ticket
-    fence = here.hold(held := claim())
-    waiting = here.join(wanted := claim())
-    assert isinstance(waiting, Waiting)
-    clock.now += 2.0
-    asked = there.turn(wanted, waiting.ticket)
-    # Then it waits in the same place, which this keeps
-    assert isinstance(asked, Waiting)
-    assert asked[:2] == waiting[:2]
-    assert here.lines()[0].waiters[0].expires_in == here.store.patience
-    # And a grant wakes the client that joined, and both get the same answer
-    assert here.leave(held, fence)
-    assert here.wait(wanted, waiting, 1.0) == Granted(waiting.ticket)
-    for desk in (there, here):
-        assert desk.turn(wanted, waiting.ticket) == Held(waiting.ticket, wanted.spec.ttl)
-    # And another client's turn grants a waiter whose holder's lease has expired
-    second = here.join(later := claim())
-    assert isinstance(second, Waiting)
-    for _ in range(12):
-        clock.now += 2.5
-        answer = there.turn(later, second.ticket)
-    assert answer == Held(second.ticket, later.spec.ttl)
-
-
 @pytest.mark.parametrize("granted", [False, True])
 def test_a_waiter_of_a_dead_process_is_gone_for_all_who_ask(
     granted: bool, path: Path, here: Desk, there: Desk
@@ -148,18 +104,3 @@ def test_a_waiter_of_a_dead_process_is_gone_for_all_who_ask(
         child.end()
     # When another process asks for it, then it is gone
     assert there.turn(wanted, ticket) == Gone(Loss.EXPIRED)
-
-
-def test_a_claim_that_is_not_held_cannot_be_changed(here: Desk, clock: Clock) -> None:
-    # Given a holder, a waiter, and an unknown claim
-    fence = here.hold(held := claim(ttl=1.0))
-    waiting = here.join(waits := claim())
-    assert isinstance(waiting, Waiting)
-    # When the waiter or the unknown claim is changed, then it is gone, and the waiter still waits
-    for one, ticket in ((waits, waiting.ticket), (claim(), 9)):
-        for change in ({"new_id": claim().id}, {"detach": True}):
-            assert here.change(one, ticket, **change) == Gone(Loss.EXPIRED)
-    assert isinstance(here.turn(waits, waiting.ticket), Waiting)
-    # And a hold can't be changed after its lease has expired
-    clock.now += 2.0
-    assert here.change(held, fence, detach=True) == Gone(Loss.EXPIRED)

@@ -185,6 +185,11 @@ async def _judged(
 ) -> None:
     """Check that the outcome is true of the store, and that every name becomes free."""
     ours, other = clients
+    # Nobody else wants the name for long, and the lease outlasts the run.
+    if outcome is None or (ours.capabilities.own_expiry and outcome is False):
+        raise PromiseBroken(f"{outcome} after {trouble}: the name was free, or the hold was held")
+    if trouble.verb == "renew":
+        held.check()
     acquired = held is None and not isinstance(outcome, BaseException)
     hold: Any = held if trouble.verb == "renew" else outcome if acquired else None
     if hold is not None:

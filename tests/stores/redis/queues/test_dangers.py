@@ -10,8 +10,8 @@ from holdfast.stores.redis.keys import PREFIX
 from holdfast.stores.redis.library import NEXT
 from holdfast.testing.faults import Fault, Proxy
 from tests.servers.fixtures import NewRedis
-from tests.stores.lost import RESETS
 from tests.stores.queue_lost import *  # noqa: F403
+from tests.stores.queue_lost import RESETS
 from tests.stores.redis.added import added
 from tests.stores.redis.conftest import MakeClient, eventually
 from tests.stores.redis.test_rights import PASSWORD, USER, rights

@@ -21,7 +21,7 @@ from holdfast.testing.faults import HOLD_REPLY, Fault, Proxy
 from tests.servers.fixtures import NewRedis
 from tests.servers.redis_server import RedisServer, old_program, program
 from tests.stores.examined import one as finding_of
-from tests.stores.lost import RESETS
+from tests.stores.queue_lost import RESETS
 from tests.stores.redis.added import added
 from tests.stores.redis.aio.test_faults import Liar
 from tests.stores.redis.conftest import Counted, MakeClient, eventually

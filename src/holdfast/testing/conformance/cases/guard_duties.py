@@ -152,6 +152,10 @@ async def a_computation_that_outlives_its_lease_overwrites_nothing(at: Arena) ->
         await go.wait()
         return "late"
 
+    async def slower() -> str:
+        await at.sleep(0.5)
+        return "late"
+
     async def quick() -> str:
         return "in time"
 
@@ -167,7 +171,10 @@ async def a_computation_that_outlives_its_lease_overwrites_nothing(at: Arena) ->
     assert await actor.result() == "late"
     with promised("a computation that outlives its lease stores nothing"):
         assert await theirs.get(slow) == "in time"
-    assert (await ours.stats()).refused == 1
+        # Nor if no other computation has begun since
+        assert await ours.get(slower, key="alone") == "late"
+        assert await theirs.get(quick, key="alone") == "in time"
+    assert (await ours.stats()).refused == 2
 
 
 @case("guard")
