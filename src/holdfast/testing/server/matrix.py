@@ -185,7 +185,7 @@ async def _judged(
 ) -> None:
     """Check that the outcome is true of the store, and that every name becomes free."""
     ours, other = clients
-    # Nobody else wants the name for long, and the lease outlasts the run.
+    # No other client wants the name for long, and the lease outlasts the run.
     if outcome is None or (ours.capabilities.own_expiry and outcome is False):
         raise PromiseBroken(f"{outcome} after {trouble}: the name was free, or the hold was held")
     if trouble.verb == "renew":
