@@ -29,7 +29,7 @@ def main(words: Sequence[str] | None = None) -> int:
     usual = [suite for suite in arena.suites if options.quick or not SUITES[suite].long]
     suites = options.suite or usual
     if odd := [suite for suite in suites if suite not in arena.suites]:
-        print(f"bench: {odd[0]} says nothing of the store {arena.name}", file=sys.stderr)
+        print(f"bench: {odd[0]} has no case for the store {arena.name}", file=sys.stderr)
         return 64
     if options.write_docs and options.quick:
         print("bench: figures of a quick run are not for the page", file=sys.stderr)
@@ -67,7 +67,7 @@ def _kept(
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="./dev bench",
-        description="Measure holdfast beside its peers, all in one run, and compare by ratios.",
+        description="Measure holdfast next to its peers, all in one run, and compare by ratios.",
         epilog="suites: " + "; ".join(f"{name}: {one.asks}" for name, one in SUITES.items()),
     )
     parser.add_argument(
@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="wait for so long in all until other programs leave the cores alone, and take again "
+        help="maximum seconds to wait until other programs leave the cores alone, and to repeat "
         "what they disturb",
     )
     parser.add_argument(

@@ -146,7 +146,7 @@ def connections() -> int:
 
 
 class Monitor:
-    """Counts the commands that clients send, and those that scripts carry out (MONITOR)."""
+    """Counts the commands of clients, and the commands that scripts carry out (MONITOR)."""
 
     def __init__(self) -> None:
         self._watch, self._mark = Wire(port()), Wire(port())

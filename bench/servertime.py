@@ -69,7 +69,7 @@ class Server:
         before = self._spent()
         self.send(wires)
         after = self._spent()
-        assert after[0] - before[0] == len(wires), "somebody else uses this server"
+        assert after[0] - before[0] == len(wires), "another program uses this server"
         return (after[1] - before[1]) / len(wires)
 
     def _spent(self) -> tuple[int, int]:

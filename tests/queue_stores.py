@@ -36,7 +36,7 @@ def open_place(scheme: str, request: pytest.FixtureRequest) -> Place:
     options = ""
     if scheme == "redis":
         server = request.getfixturevalue("new_redis")("appendonly yes", "appendfsync always")
-        options = "?recovery=off"  # as it forgets nothing, nobody need wait after a restart
+        options = "?recovery=off"  # it forgets nothing, so no client must wait after a restart
     elif scheme == "postgresql":
         server = request.getfixturevalue("new_postgres")(fsync=True)
         return Place(server.url, server.crash)

@@ -107,7 +107,7 @@ class Witness:
 
 def _bound(known: OrderedDict[Any, Any]) -> None:
     while len(known) > NAMES:
-        with contextlib.suppress(KeyError):  # another thread was sooner
+        with contextlib.suppress(KeyError):  # another thread was faster
             known.popitem(last=False)
 
 

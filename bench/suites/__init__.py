@@ -56,5 +56,5 @@ SUITES: Mapping[str, Suite] = {
     "renewal": Suite("what do ten thousand renewed holds cost?", renewal.panels),
     "loop": Suite("is the event loop held up?", loop.panels),
     "startup": Suite("what does the import cost, and the command?", startup.panels),
-    "timeouts": Suite("does acquire come back when its time is over?", timeouts.panels),
+    "timeouts": Suite("does acquire return when its time-out expires?", timeouts.panels),
 }

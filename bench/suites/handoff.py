@@ -114,5 +114,5 @@ async def _get(
 
 def _hear(wire: Connection) -> None:
     if not wire.poll(_HEAR_S):
-        raise crew.Failed(f"the other process said nothing for {_HEAR_S:g} s")
+        raise crew.Failed(f"the other process sent nothing for {_HEAR_S:g} s")
     wire.recv()

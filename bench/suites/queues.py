@@ -169,5 +169,5 @@ def _begin(feeder: Feeder, place: Path, times: int, wire: Connection, seat: Seat
 
 def _hear(wire: Connection) -> None:
     if not wire.poll(_HEAR_S):
-        raise crew.Failed(f"the other process said nothing for {_HEAR_S:g} s")
+        raise crew.Failed(f"the other process sent nothing for {_HEAR_S:g} s")
     wire.recv()

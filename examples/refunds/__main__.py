@@ -19,7 +19,7 @@ def main() -> int:
     """Run the example; return 0 if every promise was kept, 1 if one was broken."""
     usual = Scale()
     parser = argparse.ArgumentParser(
-        prog="refunds", description="Refunds in order, once, whoever is killed: watch it work."
+        prog="refunds", description="Refunds in order, each once, while processes are killed."
     )
     parser.add_argument("--store", metavar="URL", help="a new embedded store, unless you say so")
     for name in ("nodes", "workers", "merchants", "refunds", "strikes"):

@@ -68,7 +68,7 @@ class Bank:
             return 200, {"receipt": self._receipts[refund]}
         if any(call["id"] == refund for call in self._calls):
             return 202, {}
-        return 404, {"error": f"nobody asked for {refund}"}
+        return 404, {"error": f"no request for {refund}"}
 
     def _pay(self, sent: dict[str, Any]) -> tuple[int, Any]:
         refund = parse(sent)

@@ -23,7 +23,7 @@ def check(seen: Seen) -> list[str]:
         *_not_once(seen),
         *_out_of_order(seen),
         *_too_soon(seen),
-        *_not_told(seen),
+        *_not_reported(seen),
     ]
 
 
@@ -83,12 +83,12 @@ def _too_soon(seen: Seen) -> Iterator[str]:
                 yield f"{later['id']} came {pause:.3f} s after {former['id']}"
 
 
-def _not_told(seen: Seen) -> Iterator[str]:
+def _not_reported(seen: Seen) -> Iterator[str]:
     """Yield refunds whose notice is missing or wrong, and notices of refunds without an entry."""
     true = dict(notice_of(entry) for entry in seen.entries)
     for refund in sorted(true.keys() | seen.told.keys()):
         if seen.told.get(refund) != true.get(refund):
-            yield f"{refund}: told {seen.told.get(refund)!r} for {true.get(refund)!r}"
+            yield f"{refund}: reported {seen.told.get(refund)!r} for {true.get(refund)!r}"
 
 
 def figures(seen: Seen) -> str:

@@ -250,7 +250,7 @@ def _dialect(engine: Any) -> str:
     name = getattr(getattr(engine, "dialect", None), "name", None)
     if name is None:
         raise ConfigError(
-            f"a {type(engine).__name__} of SQLAlchemy is no engine: give the engine that "
+            f"a {type(engine).__name__} of SQLAlchemy isn't an engine: give the engine that "
             "create_engine() returned, or a URL"
         )
     if name not in ENGINES:
@@ -349,7 +349,7 @@ def _check_text(scheme: str, what: str, text: str) -> None:
         text.encode()
     except UnicodeError:
         raise ConfigError(
-            f"{scheme}://: {what} is no UTF-8 text; write each byte of its UTF-8 as %XX"
+            f"{scheme}://: {what} isn't UTF-8 text; write each byte of its UTF-8 as %XX"
         ) from None
     if "\0" in text:
         raise ConfigError(f"{scheme}://: {what} contains a NUL character; remove it")

@@ -120,7 +120,7 @@ def test_a_region_that_died_holds_up_the_others_for_a_lease_and_no_longer(region
     mutex.release()
 
 
-@pytest.mark.parametrize("first", ["who lost it", "who has it"])
+@pytest.mark.parametrize("first", ["the loser", "the holder"])
 def test_each_releases_its_own_also_when_one_was_lost(region: Region, first: str) -> None:
     mutex = region(ttl=0.2).backend.get_mutex("k")
     got, go = threading.Event(), threading.Event()

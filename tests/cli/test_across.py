@@ -97,7 +97,7 @@ def test_its_time_is_what_was_asked_for_and_it_ends_then(world: World) -> None:
         assert seconds - 20 < holder(world, f"for {seconds}").expires_in <= seconds
     begun = datetime.now().astimezone()
     acquire(world, "--ttl", "2s")
-    until(lambda: not world.claims(), "its time is over")
+    until(lambda: not world.claims(), "its time has expired")
     assert (datetime.now().astimezone() - begun).total_seconds() > 1.9
 
 
@@ -190,7 +190,7 @@ def test_a_file_without_a_token_is_reported_and_left_unchanged(
     code, _, err = world.run("acquire", "job", "--token-file", str(file))
     assert code == 78
     assert "remove it" in err.lower()
-    assert "holdfast release" not in err  # which has no token to give back
+    assert "holdfast release" not in err  # which has no token to release
     assert file.read_bytes() == written
     # And a token file is never made through a link
     target, link = world.path("target"), world.path("link")
@@ -263,7 +263,7 @@ def test_a_token_file_on_a_full_disk_is_no_hold(world: World) -> None:
 def test_a_signal_ends_the_waiting_and_leaves_the_line(world: World, number: int) -> None:
     acquire(world)
     waits = world.start("acquire", "job")
-    until(lambda: len(world.claims()) == 2, "it stands in line")
+    until(lambda: len(world.claims()) == 2, "it waits in line")
     waits.signal(number)
     assert waits.end()[0] == 128 + number
     assert len(world.claims()) == 1
@@ -305,4 +305,4 @@ def test_a_hold_is_asked_for_with_a_short_ttl_until_its_token_is_out(world: Worl
         os.close(reader)
         os.close(writer)
     for name in names:
-        until(lambda name=name: not world.claims(name), "its short ttl is over", 10)
+        until(lambda name=name: not world.claims(name), "its short ttl has expired", 10)

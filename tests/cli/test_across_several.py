@@ -195,6 +195,6 @@ def test_all_names_are_renewed_when_the_output_cannot_be_written(here: Here, fil
 def test_each_has_its_own_end(world: World) -> None:
     one, two = world.run("acquire", "--all", "web", "db", "--ttl", "4s")[1].splitlines()
     assert world.run("renew", "-q", "--ttl", "1h", "-", input=two) == (0, "", "")
-    until(lambda: not world.claims("web"), "its time is over")
+    until(lambda: not world.claims("web"), "its time has expired")
     code, out, err = world.run("check", "-", input=f"{one}\n\n{two}\n")
     assert (code, "db is held" in out, "'web' (fence" in err) == (76, True, True)

@@ -79,7 +79,7 @@ def test_renew_lengthens_by_the_clock_of_the_store(
 def test_what_has_expired_is_not_renewed(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     hold = here.world.client.lock("job", ttl=0.05).acquire()
     monkeypatch.setenv("HOLDFAST_TOKEN", hold.detach())
-    until(lambda: not here.world.claims(), "its time is over")
+    until(lambda: not here.world.claims(), "its time has expired")
     for command in ("renew", "check", "release"):
         code, out, err = here(command)
         assert (code, out) == (76, ""), command

@@ -1,4 +1,4 @@
-"""How the command line watches its command."""
+"""The command line watches its command."""
 
 from __future__ import annotations
 

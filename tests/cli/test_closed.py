@@ -16,7 +16,7 @@ from tests.tidy.test_commands import commands
 from tests.torture.scale import part
 
 #: Each command, with its exit statuses on an empty store: usual, and without stdout. The renewals
-#: of a hold and the like have a text that is no token, which cannot be read (65).
+#: of a hold and the like have a text that isn't a token, which cannot be read (65).
 WORDS = {
     "run": (["run", "job", "--", "true"], 0, 0),
     "acquire": (["acquire", "job"], 0, 74),
@@ -49,12 +49,12 @@ WORDS = {
 
 def holdfast(folder: Path, words: list[str], redirections: str) -> tuple[int, str]:
     """Run the command with these shell redirections; return the exit status and its stderr."""
-    (folder / "said").touch()
-    script = f'exec "$@" < /dev/null > {folder}/out 2> {folder}/said {redirections}'
+    (folder / "errors").touch()
+    script = f'exec "$@" < /dev/null > {folder}/out 2> {folder}/errors {redirections}'
     words = ["sh", "-c", script, "-", sys.executable, "-m", "holdfast", *words]
     env = {**os.environ, "PYTHONPATH": f"{ROOT}/src", "HOLDFAST_URL": f"sqlite://{folder}/l.db"}
     done = subprocess.run(words, env=env, timeout=60)
-    return done.returncode, (folder / "said").read_text()
+    return done.returncode, (folder / "errors").read_text()
 
 
 CLOSED = ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "> /dev/full"]

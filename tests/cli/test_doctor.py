@@ -34,7 +34,7 @@ def test_a_fresh_store_is_well_and_every_part_is_spoken_of(world: World) -> None
     assert not re.search("^(warn|fail)", out, re.MULTILINE)
     for subject in (
         "versions", "url", "file", "folder", "file system", "disk", "sqlite", "test lock",
-        "hand-over", "in use", "crashes",
+        "hand-off", "in use", "crashes",
     ):  # fmt: skip
         assert re.search(rf"^ok    {subject} ", out, re.MULTILINE), subject
     # And the test lock leaves nothing behind

@@ -23,7 +23,7 @@ KILLS = int(os.environ.get("HOLDFAST_TEST_KILLS", "12"))
 CHILD = "sleep 61 & echo $! > ready.new; mv ready.new ready; wait"
 
 
-@pytest.mark.parametrize("who", ["the front", "the keeper", "both"])
+@pytest.mark.parametrize("who", ["the front", "the holder process", "both"])
 def test_the_command_dies_with_us_and_the_next_in_line_holds_at_once(
     world: World, who: str
 ) -> None:
@@ -32,14 +32,14 @@ def test_the_command_dies_with_us_and_the_next_in_line_holds_at_once(
     begun = boottime()
     if who in ("the front", "both"):
         os.kill(running.pid, signal.SIGKILL)
-    if who in ("the keeper", "both"):
+    if who in ("the holder process", "both"):
         os.kill(keeper, signal.SIGKILL)
     assert waiting.end()[0] == 0
     # The ttl is 30 s. If the holder process dies, the command has a second to clean up.
     assert boottime() - begun < 15 + lag.since(begun)
     assert not alive(running.command)
     code, _, err = running.end()
-    if who == "the keeper":
+    if who == "the holder process":
         assert code == 76
         assert "the holder process of 'job' was killed" in err
 
@@ -85,13 +85,13 @@ def test_what_lives_on_when_both_are_killed_keeps_the_name_for_the_ttl(world: Wo
 
 def test_a_killed_waiting_command_leaves_the_line(world: World) -> None:
     world.holding()
-    for who in ("the front", "the keeper"):
+    for who in ("the front", "the holder process"):
         waiting = world.waiting()
         keeper = waiting.keeper
         os.kill(waiting.pid if who == "the front" else keeper, signal.SIGKILL)
         until(lambda: len(world.claims()) == 1, "it has left")
-        until(lambda k=keeper: not alive(k), "its keeper has ended")
-        if who == "the keeper":
+        until(lambda k=keeper: not alive(k), "its holder process has ended")
+        if who == "the holder process":
             code, _, err = waiting.end()
             assert (code, err.count("was killed while it waited")) == (137, 1)
 

@@ -1,4 +1,4 @@
-"""When the lock is lost the command is stopped, if possible before the next grant."""
+"""A lost lock stops the command, if possible before the next grant."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_lease_that_ends_during_the_release_keeps_the_exit_status(world: World
     stopped = lambda: [pid for pid in children(started.pid) if stat(pid)[0] == "T"]  # noqa: E731
     keeper = until(stopped, "it stops")[0]
     lock = world.client.lock("job")
-    hold = until(lambda: lock.acquire(timeout=1), "its lease is over")
+    hold = until(lambda: lock.acquire(timeout=1), "its lease has expired")
     os.kill(keeper, signal.SIGCONT)
     assert started.end() == (3, "", "")
     assert hold.release()

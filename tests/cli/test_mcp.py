@@ -123,7 +123,7 @@ async def test_a_hold_ends_with_its_time_and_only_a_held_name_can_be_released(ur
     async with session(url, "--longest", "1m") as ann:
         await ann("acquire", name="x", lasts="1s", permits=2)
         assert len(held(url, "x")) == 1
-        await asyncio.to_thread(until, lambda: not held(url, "x"), "its time is over")
+        await asyncio.to_thread(until, lambda: not held(url, "x"), "its time has expired")
         assert "its time has expired" in await ann("check", name="x")
         for tool in ("release", "renew"):
             failed, said = await ann.ask(tool, name="x")

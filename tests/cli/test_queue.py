@@ -135,7 +135,7 @@ def test_a_duplicate_is_reported_with_its_id(queue: Queue, say: Say) -> None:
         (["put", "q", '[{"a": 1, "a": 2}]', "--json"], 65, "'a' occurs twice in one object"),
         (["put", "q", "[1e999]", "--json"], 78, "payload[0] is inf"),
         (["put", "q", "1", "--jobs"], 65, 'payload 1 is not {"payload": ...}'),
-        (["put", "q", '{"payload":1,"grup":2}', "--jobs"], 78, "'grup' is no part of a job"),
+        (["put", "q", '{"payload":1,"grup":2}', "--jobs"], 78, "'grup' isn't a part of a job"),
         (["put", "q", "a", "--group", "x" * 300], 78, "at most 256"),
         (["put", "q", "a", "--delay", "2q"], 64, "is not a duration"),
         (["put"], 64, "required: NAME"),

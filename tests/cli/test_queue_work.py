@@ -168,7 +168,7 @@ def test_the_first_signal_finishes_what_runs(work: Work, tmp_path: Path, number:
     worker = work([{"payload": n, "group": "g"} for n in range(2)], "q", "-c", script)
     worker.command()
     worker.process.send_signal(number)
-    time.sleep(2 * LOOK_S)  # it has looked at what runs, and lets it go on
+    time.sleep(2 * LOOK_S)  # it has seen the running command, and lets it continue
     (tmp_path / "go").touch()
     code, out, err = worker.end()
     assert (code, out[-1]) == (0, "sum 1 0 0 1"), err
@@ -205,7 +205,7 @@ def test_a_worker_that_is_killed_takes_its_commands_along(work: Work) -> None:
     other = int(worker.mark.read_text().split()[1])
     worker.process.kill()
     until(lambda: not (alive(command) or alive(other)), "what it has started is gone")
-    until(lambda: not alive(nursery), "the nursery is gone")
+    until(lambda: not alive(nursery), "the supervisor is gone")
     worker.end()
 
 
@@ -227,7 +227,7 @@ def test_the_command_of_a_stopped_worker_ends_before_its_job_can_pass_on(work: W
     command = worker.command()
     # When the worker is stopped
     worker.process.send_signal(signal.SIGSTOP)
-    until(lambda: not alive(command), "the nursery has killed the command")
+    until(lambda: not alive(command), "the supervisor has killed the command")
     # Then the worker detects this when it continues, and the attempt has failed
     worker.process.send_signal(signal.SIGTERM)
     worker.process.send_signal(signal.SIGCONT)

@@ -122,7 +122,8 @@ def test_doctor_finds_a_server_well_whose_settings_are(world: World, new_redis: 
     assert (code, err) == (0, "")
     assert out.endswith("\nall is well\n")
     assert CANARY not in out
-    for subject in ("server", "rights", "pokes", "persistence", "test lock", "hand-over", "in use"):
+    checks = "server", "rights", "wake-ups", "persistence", "test lock", "hand-off", "in use"
+    for subject in checks:
         assert re.search(rf"^ok    {subject} ", out, re.MULTILINE), subject
 
 

@@ -124,7 +124,7 @@ def test_waiters_are_served_in_order(world: World) -> None:
         # late renewal.
         words = ["run", "--ttl", "12", "job", "-c", f"echo {number} >> {order}"]
         waiting.append(world.start(*words))
-        until(lambda n=before: len(world.claims()) > n, "it stands in line")
+        until(lambda n=before: len(world.claims()) > n, "it waits in line")
     running.signal(signal.SIGTERM)
     assert [started.end()[0] for started in waiting] == [0, 0, 0]
     assert order.read_text().split() == ["0", "1", "2"]

@@ -34,7 +34,7 @@ def holdfast(*words: str, **environment: str) -> subprocess.CompletedProcess[str
 
 
 def stat(pid: int) -> list[str]:
-    """Return what the kernel says of a process: its state, its parent, and more."""
+    """Return the kernel's data of a process: its state, its parent, and more."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
@@ -183,7 +183,7 @@ class World:
         """Start a ``holdfast run`` that waits in line."""
         before = len(self.claims(name))
         started = self.start("run", *words, name, "--", "true")
-        until(lambda: len(self.claims(name)) > before, "it stands in line")
+        until(lambda: len(self.claims(name)) > before, "it waits in line")
         return started
 
     def end(self) -> None:

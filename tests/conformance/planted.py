@@ -69,7 +69,7 @@ class LetsTriesOvertake(Lines):
     def leave(self, leave: Leave, now: float) -> Answers:
         line = self.lines.get(leave.name)
         there, pokes = super().leave(leave, now)
-        if line is not None and pokes:  # the grant is taken back until the waiter asks
+        if line is not None and pokes:  # the grant is revoked until the waiter asks
             for _, cid, _ in pokes:
                 row = line.held.pop(cid)
                 line.used -= row.weight
@@ -306,11 +306,11 @@ class TurnsWhereItJoined(MemoryStore):
 FAULTS: dict[type[Any], str] = {
     GrantsEverybody: "lock-a_try_on_a_busy_name_answers_none_at_once",
     RepeatsFences: "semaphore-every_grant_has_a_greater_fence_than_all_before",
-    ServesTheLastFirst: "lock-those_who_wait_are_served_first_come_first_served",
-    LetsTriesOvertake: "write-a_try_does_not_overtake_those_who_wait",
+    ServesTheLastFirst: "lock-waiters_are_served_in_order_of_arrival",
+    LetsTriesOvertake: "write-a_try_does_not_overtake_the_waiters",
     LetsSomeIn: "all-none_is_kept_if_one_is_busy",
-    OvertakesForSeveral: "all-who_waits_is_not_overtaken_by_who_wants_several",
-    LeavesTheFirstOnly: "all-all_are_held_and_all_are_given_back",
+    OvertakesForSeveral: "all-a_waiter_is_not_overtaken_by_a_claim_for_several_names",
+    LeavesTheFirstOnly: "all-all_are_held_and_all_are_released",
     QueuesTries: "election-a_try_on_a_busy_name_answers_none_at_once",
     FreesWhoeverHolds: "lock-the_next_one_gets_what_was_broken_and_keeps_it",
     Resurrects: "lock-detached_and_left_alone_it_lives_by_its_ttl",
@@ -328,14 +328,14 @@ FAULTS: dict[type[Any], str] = {
     FoldsNames: "lock-names_that_differ_at_all_are_different_names",
     IgnoresMinHold: "lock-min_hold_keeps_a_released_name_occupied",
     SaysThatItWasThere: "write-breaking_needs_the_fence_of_the_claim",
-    ForgetsWaiters: "lock-those_who_wait_long_keep_their_places",
-    LosesTheMeta: "lock-people_see_who_holds_and_who_waits",
+    ForgetsWaiters: "lock-waiters_that_wait_long_keep_their_places",
+    LosesTheMeta: "lock-inspect_lists_holders_and_waiters",
     UndoesWhateverLooksAlike: "lock-a_try_on_a_busy_name_changes_nothing_for_the_holder",
     RefusesAndShortens: "lock-a_try_on_a_busy_name_changes_nothing_for_the_holder",
     LengthensWhoIsAsked: "lock-a_try_on_a_busy_name_changes_nothing_for_the_holder",
     GrantsByRenewal: "lock-a_renewal_grants_nothing_to_a_claim_that_waits",
     TurnsWhereItJoined: "lock-one_claim_is_answered_by_its_line_whichever_client_asks",
-    FailsABatchTogether: "lock-a_callback_that_raises_harms_nobody",
+    FailsABatchTogether: "lock-a_callback_that_raises_does_no_harm",
 }
 
 

@@ -92,7 +92,7 @@ def test_what_a_store_can_not_do_must_be_refused(register: Register) -> None:
 def test_a_property_that_a_store_does_not_have_is_not_asked_for(register: Register) -> None:
     scheme = register(Poor, can=CAPABILITIES._replace(fair=False))
     asked = {run.case.name for run in runs(scheme)}
-    assert "those_who_wait_are_served_first_come_first_served" not in asked
+    assert "waiters_are_served_in_order_of_arrival" not in asked
     assert "never_two_are_inside_at_once" in asked
 
 

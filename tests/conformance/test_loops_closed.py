@@ -155,7 +155,7 @@ def test_nothing_outlives_loops_that_were_closed_with_something_held(
     monkeypatch.setattr(logging.getLogger("holdfast"), "disabled", True)
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
     in_careless_loops(urls[store], own_name)
-    gc.collect()  # what is collected says that its loop was closed
+    gc.collect()  # a collected object warns that its loop was closed
 
 
 def in_careless_loops(url: str, name: str) -> None:
@@ -168,7 +168,7 @@ def in_careless_loops(url: str, name: str) -> None:
         loop.run_until_complete(asyncio.sleep(0))
         given_up.cancel()
         loop.run_until_complete(asyncio.sleep(0))
-        loop.close()  # amid that undo, and giving back what the loop before held
+        loop.close()  # during that undo, and the release of the former loop's hold
 
     def parts() -> tuple[int, int]:
         gc.collect()

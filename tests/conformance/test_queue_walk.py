@@ -28,7 +28,7 @@ def test_each_answer_fits_what_was_done_before(store: str, face: str, urls: dict
     seeds = [chance.randrange(2**32) for _ in range(WALKS)]
 
     async def walks() -> None:
-        for seed in seeds:  # each with a client of its own, that knows nothing yet
+        for seed in seeds:  # each with a new client, which has no state yet
             opened = (module.open_aio if face == "aio" else module.open_blocking)(url)
             walk = QueueWalk(opened.queues, f"walk:{os.urandom(6).hex()}", seed)
             try:

@@ -41,7 +41,7 @@ if FULL:
 CORE = {
     "a_renewed_hold_outlives_its_ttl",
     "never_two_are_inside_at_once",
-    "those_who_wait_are_served_first_come_first_served",
+    "waiters_are_served_in_order_of_arrival",
     "a_bounded_wait_for_a_busy_name_ends_in_time_and_leaves_the_line",
     "a_waiter_in_another_process_is_served_at_the_release",
     "on_lost_is_called_once_with_the_hold_and_the_reason",
@@ -103,9 +103,9 @@ def failures(request: pytest.FixtureRequest, urls: dict[str, str]) -> Iterator[A
 
 
 @pytest.mark.usual(2)
-@pytest.mark.parametrize("world, store", PLACES)
-def test_the_kit_is_kept(world: str, store: str, failures: Ahead[str, Failed]) -> None:
-    failed = failures[world][store]
+@pytest.mark.parametrize("patched, store", PLACES)
+def test_the_kit_is_kept(patched: str, store: str, failures: Ahead[str, Failed]) -> None:
+    failed = failures[patched][store]
     for promise, text in failed:
         if promise:
             raise PromiseBroken(text)

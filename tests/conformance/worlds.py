@@ -20,7 +20,7 @@ def gevent() -> None:
 
 
 def eventlet() -> None:
-    warnings.simplefilter("ignore")  # it is deprecated, and says so
+    warnings.simplefilter("ignore")  # it is deprecated, and warns
     from eventlet import monkey_patch
 
     monkey_patch()

@@ -223,7 +223,7 @@ def test_secrets_never_show(
         repr(Renewal(Claim("s" * 32, mine._lease.claim.spec), 1, 1.0)),
     ]
     for act in (lambda: locks.adopt(token), lambda: locks.lock("x", timeout=0).__enter__()):
-        with pytest.raises(Exception) as failed:  # whatever it says
+        with pytest.raises(Exception) as failed:  # whatever its message is
             act()
         shown.append(repr(failed.value))
     lose(mine)

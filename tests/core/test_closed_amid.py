@@ -228,7 +228,7 @@ GIVES = {
     "release of several": Case(
         "leave_all", _releases, prepare=lambda ours, _: ours.all("x", "y").acquire()
     ),
-    "release by the keeper": Case(
+    "release by the renewer": Case(
         "leave", after_pause(lambda amid: amid.made._cut(1)), prepare=_acquires
     ),
     "undo": Case("leave", _acquires_without_success),

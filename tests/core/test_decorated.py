@@ -209,7 +209,7 @@ def test_what_an_awaited_on_lost_raises_is_logged(caplog: pytest.LogCaptureFixtu
 
 @pytest.mark.parametrize("shape", ["plain", "partial", "partial of a partial"])
 def test_a_lock_of_asyncio_refuses_a_plain_function_at_once(shape: str) -> None:
-    with pytest.raises(ConfigError, match="plain is no coroutine function"):
+    with pytest.raises(ConfigError, match="plain isn't a coroutine function"):
         AsyncClient("memory://").lock("x")(SHAPES[shape](plain))
     assert not ran
 

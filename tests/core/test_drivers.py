@@ -56,7 +56,7 @@ def test_asyncio_on_mysql_has_a_driver_apart() -> None:
     assert "pip install 'asyncmy>=0.2.18'" in done.stderr.splitlines()[-1], done
 
 
-def test_another_import_that_fails_stays_as_it_is() -> None:
+def test_another_import_that_fails_is_unchanged() -> None:
     done = ran(
         WITHOUT.format(module="holdfast.stores.redis.config") + "holdfast.Client('redis://h')"
     )
@@ -78,7 +78,7 @@ def test_the_remedy_is_that_of_the_missing_module(module: str, words: str) -> No
 
 
 @pytest.mark.parametrize("module", [None, "holdfast.stores"])
-def test_an_import_of_no_driver_that_fails_stays_as_it_is(module: str | None) -> None:
+def test_a_failed_import_that_is_not_a_driver_is_unchanged(module: str | None) -> None:
     missing = ImportError("no module", name=module)
     with pytest.raises(ImportError) as raised, needed():
         raise missing

@@ -137,7 +137,7 @@ def test_a_kind_that_the_store_lacks_is_refused(kind: str, locks: Client, store:
 
 
 @pytest.mark.parametrize("ttl, left", [(60.0, 60.0), (2.0, 5.0)])
-def test_a_reentry_that_prolongs_never_shortens(
+def test_a_reentry_that_renews_never_shortens(
     ttl: float, left: float, locks: Client, store: Flaky
 ) -> None:
     store.capabilities = store.store.capabilities._replace(reentry=PROLONGS)
@@ -158,7 +158,7 @@ def test_holds_that_could_not_be_released_together_are_released_later(
     until(lambda: not locks.inspect(), "the renewer has released them", 10)
 
 
-def test_a_release_together_goes_on_after_an_error_of_one(locks: Client, store: Flaky) -> None:
+def test_a_release_together_continues_after_an_error_of_one(locks: Client, store: Flaky) -> None:
     holds = locks.all("x", "y").acquire()
     leave_all = store.leave_all
 
@@ -226,7 +226,7 @@ def test_a_refused_claim_needs_no_withdrawal(locks: Client, store: Flaky) -> Non
     assert "weight" not in str(refused.value)
 
 
-def test_the_error_of_a_busy_lock_counts_those_that_wait(two: tuple[Client, Client]) -> None:
+def test_the_error_of_a_busy_lock_counts_the_waiters(two: tuple[Client, Client]) -> None:
     holder, other = two
     with holder.lock("x", ttl=60):
         with pytest.raises(NotAcquired) as busy, other.lock("x", timeout=0.05):

@@ -1,4 +1,4 @@
-"""A verb of the memory store that was interrupted leaves a state that the next verb mends."""
+"""A verb of the memory store that was interrupted leaves a state that the next verb repairs."""
 
 from __future__ import annotations
 

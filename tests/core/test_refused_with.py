@@ -39,7 +39,7 @@ async def aenter(thing: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_with_on_an_object_of_asyncio_says_async_with(kind: str) -> None:
+def test_with_on_an_object_of_asyncio_recommends_async_with(kind: str) -> None:
     async def main() -> None:
         async with AsyncClient(URL) as client:
             thing = MADE[kind](client)
@@ -51,7 +51,7 @@ def test_with_on_an_object_of_asyncio_says_async_with(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_async_with_on_an_object_for_threads_says_with(kind: str) -> None:
+def test_async_with_on_an_object_for_threads_recommends_with(kind: str) -> None:
     with Client(URL) as client:
         thing = MADE[kind](client)
         with pytest.raises(TypeError, match=r"^<.* has no `async with`: .* write `with`$"):

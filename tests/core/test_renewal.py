@@ -1,4 +1,4 @@
-"""Which loss is reported for a lease with ``max_hold``."""
+"""The reported loss of a lease with ``max_hold``."""
 
 from __future__ import annotations
 

@@ -89,6 +89,6 @@ def test_the_verdict_finds_a_corrupt_ledger(told: Told, fault: str) -> None:
         "missing": b"",
         "double": lines[5] + lines[5],
         "torn": lines[5][:11],
-        "foreign": b"somebody else wrote here\n",
+        "foreign": b"another program wrote here\n",
     }[fault]
     assert ledger.audit(b"".join([*lines[:5], bad, *lines[6:]]), promised)

@@ -19,7 +19,7 @@ FOREIGN: dict[str, tuple[Make, str]] = {
         lambda raw, key: raw.hset(key, mapping={"mode": "read", "0123:1": 1}),
         "a read-write lock of Redisson",
     ),
-    "list": (lambda raw, key: raw.rpush(key, "x"), "a list of Redis and no lock"),
+    "list": (lambda raw, key: raw.rpush(key, "x"), "the Redis type list and isn't a lock"),
 }
 TIME: Make = lambda raw, key: raw.set(key, int((time.time() + 9) * 1000))  # noqa: E731
 TOKEN: Make = lambda raw, key: raw.set(key, "0a" * 16, px=9000)  # noqa: E731

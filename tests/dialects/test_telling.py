@@ -32,13 +32,13 @@ def wait_for(face: str, url: str, meanwhile: Callable[[], None]) -> None:
             await asyncio.to_thread(meanwhile)
             assert await waiter
 
-    async def beside_a_thread() -> None:
+    async def with_a_thread() -> None:
         with Client(url) as locks:
             waiter = asyncio.create_task(asyncio.to_thread(locks.lock("x").acquire, timeout=60))
             await asyncio.to_thread(meanwhile)
             assert await waiter
 
-    asyncio.run(on_a_loop() if face == "asyncio" else beside_a_thread())
+    asyncio.run(on_a_loop() if face == "asyncio" else with_a_thread())
 
 
 def tells(server: RedisServer) -> Callable[[], bool]:
@@ -64,7 +64,7 @@ def test_a_client_without_notifications_polls_and_warns_once(
         time.sleep(2.0)  # it is asked again, and refuses again
         assert caplog.text.count("refuses notifications") == 1
         server.ask("ACL", "SETUSER", "app", "+client")
-        until(tells(server), "the server tells of changes")
+        until(tells(server), "the server reports changes")
         server.ask("DEL", "x")
 
     wait_for(face, address, meanwhile)
@@ -83,7 +83,7 @@ def test_a_refusal_that_passes_is_forgotten_with_it(
 
     def meanwhile() -> None:
         until(lambda: not refusals, "the server has refused")
-        until(tells(server), "the server tells of changes")
+        until(tells(server), "the server reports changes")
         server.ask("DEL", "x")
 
     wait_for(face, server.url.replace("redis://", "redis+plain://"), meanwhile)

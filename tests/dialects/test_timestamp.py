@@ -84,7 +84,7 @@ def test_a_stale_time_of_ones_own_is_left_to_others(
     hold = ours("timestamp").lock(own_name, ttl=0.1, auto_renew=False).acquire()
     time.sleep(0.15)
     assert hold.release() is False
-    assert raw.exists(prefix + own_name) == 1  # somebody may just be replacing it
+    assert raw.exists(prefix + own_name) == 1  # another client can be replacing it
     with ours("timestamp").lock(own_name, timeout=5):
         pass
 

@@ -21,7 +21,7 @@ WRONG = {
     "plain://h/0?token=secret": "uuid-timestamp",
     "plain://h/0?unit=minutes": "seconds",
     "plain://h/0?recovery=off": "no option",
-    "plain://h/x": "is no database",
+    "plain://h/x": "isn't a database",
     "plain://h/0?prefix=" + "x" * 129: "128",
     "timestamp://h/0?layout=redsync": "no option",
     "redisson://h/0?client=3.8.2": "did you mean",

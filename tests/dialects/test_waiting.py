@@ -91,7 +91,7 @@ def test_a_holder_that_dies_or_has_no_end_is_waited_for(
     begun = boottime()
     with locks.lock(own_name, timeout=20):
         assert boottime() - begun < 0.7 + 0.65 + lag.since(begun)
-    theirs = raw.lock(prefix + own_name, thread_local=False)  # as redis-py has it without a word
+    theirs = raw.lock(prefix + own_name, thread_local=False)  # as redis-py does by default
     assert theirs.acquire(blocking=False)
     assert locks.lock(own_name).acquire(timeout=0.3) is None
     given: list[float] = []
@@ -105,7 +105,7 @@ def test_a_holder_that_dies_or_has_no_end_is_waited_for(
     begun = boottime()
     threading.Timer(0.4, give).start()
     with locks.lock(own_name, timeout=20):
-        assert given, "it was had before it was given back"
+        assert given, "it was granted before the release"
         assert boottime() - begun < 0.4 + 5.0 + lag.since(begun)
 
 

@@ -22,7 +22,7 @@ import time
 
 
 def pay_for(order):
-    # On a busy machine a customer may be told to try again.
+    # On a busy machine a customer can get the reply "try again".
     end = time.monotonic() + 60
     while (reply := web.post(f"/orders/{order}/pay")).status_code == 503:
         assert time.monotonic() < end
@@ -100,7 +100,7 @@ with Client() as others, others.lock("nightly-report").acquire():
     except CommandError as refused:
         assert refused.returncode == 75
     else:
-        raise AssertionError("it ran beside the other one")
+        raise AssertionError("it ran at the same time as the other one")
 """
 CELERY = """
 import threading, time

@@ -109,9 +109,9 @@ FAULTS: dict[str, Callable[[Seen], dict[str, object]]] = {
     "left over": lambda seen: {"left": "1 dead letter"},
     "seen by the bank": lambda seen: {"wrongs": ["two at once"]},
     "never answered": lambda seen: {"asked": [*seen.asked, seen.asked[0]._replace(status=0)]},
-    "not told": lambda seen: {"told": {id: it for id, it in seen.told.items() if id != "r2"}},
-    "told wrongly": lambda seen: {"told": {**seen.told, "r4": seen.told["r3"]}},
-    "told of nothing": lambda seen: {"told": {**seen.told, "r9": "paid"}},
+    "not reported": lambda seen: {"told": {id: it for id, it in seen.told.items() if id != "r2"}},
+    "reported wrongly": lambda seen: {"told": {**seen.told, "r4": seen.told["r3"]}},
+    "a report of no refund": lambda seen: {"told": {**seen.told, "r9": "paid"}},
 }
 
 

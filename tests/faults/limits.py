@@ -133,7 +133,7 @@ def no_descriptors(url: str = "") -> Generator[None]:
                 with socket.socket(fileno=os.dup(int(number))) as one:
                     if one.family == socket.AF_INET:
                         one.shutdown(socket.SHUT_RDWR)
-    with _limited(resource.RLIMIT_NOFILE, 3):  # also of those that are closed now
+    with _limited(resource.RLIMIT_NOFILE, 3):  # also of the descriptors that are closed now
         yield
 
 

@@ -113,8 +113,8 @@ HISTORIES: dict[str, tuple[list[Event], dict[str, int]]] = {
         SILENT + note("one", 2, "lost", c=1, why="broken") + hold("two", 2.1, 4, 11, asked=2),
         {},
     ),
-    "beside a silent holder": (SILENT + hold("two", 2.1, 4, 11, asked=2), EXCLUSION),
-    "beside a dead holder": (
+    "next to a silent holder": (SILENT + hold("two", 2.1, 4, 11, asked=2), EXCLUSION),
+    "next to a dead holder": (
         SILENT + hold("two", 2.1, 4, 11, asked=2) + note("nemesis", 2, "dead", who="one"),
         {},
     ),
@@ -124,8 +124,8 @@ HISTORIES: dict[str, tuple[list[Event], dict[str, int]]] = {
         EXCLUSION,
     ),
     "readers": (READERS, {}),
-    "a reader beside a writer": (READERS + hold("two", 1.9, 3, 14, asked=0.9, **WRITER), EXCLUSION),
-    "a writer beside a reader": (DOWNGRADED, EXCLUSION),
+    "a reader and a writer": (READERS + hold("two", 1.9, 3, 14, asked=0.9, **WRITER), EXCLUSION),
+    "a writer and a reader": (DOWNGRADED, EXCLUSION),
     "a downgraded writer": (DOWNGRADED + note("one", 1.9, "shrink", c=1, weight=1), {}),
     "a falling fence": (
         hold("one", 1, 2, 10) + hold("two", 3, 4, 9, asked=2.5),
@@ -145,7 +145,7 @@ HISTORIES: dict[str, tuple[list[Event], dict[str, int]]] = {
     "a worker whose end is not recorded": (asks("one", 1, 1), {}),
     "a waiter that is never answered": (GONE, {"acquire answered": 1}),
     "a waiter that was killed": (GONE + note("nemesis", 2, "dead", who="one"), {}),
-    "a waiter whose time is over": (LATE, {"acquire answered": 1}),
+    "a waiter whose time has expired": (LATE, {"acquire answered": 1}),
     "a waiter that was stopped": (LATE + note("nemesis", 1.5, "stopped", who="one"), {}),
     "one late answer": (BUSY + answered(range(1600, 1601), 4.0), {}),
     "two late answers": (TARDY, {"bounded waiting": 2}),

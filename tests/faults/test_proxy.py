@@ -137,7 +137,7 @@ def test_one_dropped_message_costs_no_other(
     assert [client.read(), client.read()] == ["1 one", f"{next_one - 1} three"]
     assert server.seen == ["hello", *seen]
     assert armed.hits == 1
-    # And the fault happens only as often as it was armed for
+    # And the fault happens only the armed number of times
     assert client.ask("two") == f"{next_one} two"
 
 

@@ -46,7 +46,7 @@ class Child:
         """The next line, within a time limit; empty if the child has ended."""
         while b"\n" not in self._heard:
             ready, _, _ = select.select([self._ear], [], [], PATIENCE_S)
-            assert ready, f"the child {self.pid} said nothing for {PATIENCE_S} s"
+            assert ready, f"the child {self.pid} sent nothing for {PATIENCE_S} s"
             piece = os.read(self._ear, 65536)
             if not piece:
                 return ""

@@ -69,7 +69,7 @@ CASES = {
 
 
 def started(path: Path, case: str, durable: bool) -> FencedFile:
-    """A file as it is before a write."""
+    """A file in its state before a write."""
     fenced = FencedFile(path, durable=durable, timeout=5)
     if CASES[case][0]:
         fenced.append(5, CASES[case][0])

@@ -76,7 +76,7 @@ def test_a_hold_is_checked_before_and_after_the_file_is_locked(ledger: FencedFil
     # When it is lost, released, or lost while the call waits for the file
     for lost in (
         Hold(6, fails=LockLost("lost")),
-        Hold(6, fails=NotHeld("given back")),
+        Hold(6, fails=NotHeld("released")),
         Hold(6, fails=LockLost("lost meanwhile"), at=2),
     ):
         with pytest.raises((LockLost, NotHeld)) as told:

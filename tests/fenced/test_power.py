@@ -94,7 +94,7 @@ class History:
         replaces = self.dice.random() < 0.3
         before = dict(self.possible)
         after = {(data if replaces else old + data): self.fence for old in before}
-        self.possible = {**before, **after}  # from now on it may be either
+        self.possible = {**before, **after}  # after this it can be either
         self.story.append(f"{'replace' if replaces else 'append'} {self.fence}: {len(data)} bytes")
         fenced = self._fenced()
         try:
@@ -129,7 +129,7 @@ class History:
                 except FenceRejected:
                     continue
                 raise Violation(f"accepted {least - 1} after {least}")
-            certain = True  # since the fenced has mended and synced what it found
+            certain = True  # since the fenced file has repaired and synced its contents
         if certain:
             self.possible = {seen: least}
 

@@ -31,7 +31,7 @@ def key(*groups: str) -> str:
     return f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}-{mark}"
 
 
-def pip_of_its_own(half: Path) -> None:
+def separate_pip(half: Path) -> None:
     """Install pip at its exact version, by means of the older pip that comes with Python."""
     venv = half / "venv"
     run([sys.executable, "-m", "venv", venv])
@@ -52,7 +52,7 @@ def main(*groups: str) -> int:
     """Install these groups, and also the project unless it is installed."""
     asked = [word for group in groups for word in ("--group", f"{PYPROJECT}:{group}")]
     try:
-        pip = [sys.executable, have(CACHE / f"pip-{pinned('pip')}", pip_of_its_own) / "pip"]
+        pip = [sys.executable, have(CACHE / f"pip-{pinned('pip')}", separate_pip) / "pip"]
         exact = ["--quiet", "--disable-pip-version-check", "--constraint", CONSTRAINTS]
         wheels = have(
             CACHE / f"wheels-{key(*groups)}",

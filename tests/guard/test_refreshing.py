@@ -138,7 +138,7 @@ async def test_a_background_refresh_that_fails_is_logged_and_tried_again(
         await at.until(lambda: "in the background failed" in caplog.text, "logged")
     source.version = 1
     await at.until(lambda: not guard._shared.refreshing, "over")
-    await at.face.sleep(0.11)  # it is remembered for a moment that somebody computes
+    await at.face.sleep(0.11)  # the client remembers for a moment that another one computes
     assert await guard.get(source.compute) == 0
     await at.until(lambda: source.asked == 2 and not guard._shared.refreshing, "refreshed")
     assert await guard.get(source.compute) == 1

@@ -135,7 +135,7 @@ def test_a_broken_promise_is_never_tried_again(few: Path, fails: str) -> None:
     done = play(few)
     assert done.returncode == 1
     assert last(done) == "1 failed, 4 passed"
-    assert "FAILED for good, a promise was broken: tests/one/test_inner.py::test_it" in done.stderr
+    assert "FAILED, a promise was broken: tests/one/test_inner.py::test_it" in done.stderr
     assert tried(few) == (2 if fails == SECOND else 1)
 
 

@@ -93,7 +93,7 @@ class Worker:
         pipe = self._process.stdout.fileno()
         end = time.monotonic() + within
         while b"\n" not in self._heard:
-            assert readable(pipe, end - time.monotonic()), self._story("said nothing")
+            assert readable(pipe, end - time.monotonic()), self._story("sent nothing")
             piece = os.read(pipe, 1 << 16)
             assert piece, self._story("has ended")
             self._heard += piece
@@ -142,7 +142,7 @@ def take(
 def wait_for(
     worker: Worker, name: str, kind: str = "lock", *, wait: float, lease: float = 60.0
 ) -> None:
-    """Let a worker begin to wait; `Worker.hear` tells how that ended."""
+    """Let a worker begin to wait; `Worker.hear` returns how that ended."""
     worker.tell("acquire", name=name, kind=kind, wait=wait, lease=lease)
 
 

@@ -100,7 +100,7 @@ def require(what: str, *folders: Path) -> None:
     """Without one of these folders, skip the test on a laptop and fail it in CI."""
     if all(folder.is_dir() for folder in folders):
         return
-    said = f"{what} isn't there; ./dev test fetches it, and says what it lacks"
+    said = f"{what} isn't there; ./dev test fetches it, and prints what is missing"
     if os.environ.get("CI") == "true":
         pytest.fail(said, pytrace=False)
     pytest.skip(said)

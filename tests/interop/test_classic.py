@@ -40,7 +40,7 @@ def nine(
     """Let nine threads try once, at the same moment.
 
     Return the one hold, the longest try in seconds, and a function that releases all nine, and
-    returns for each whether it holds, and whether it is told that it did.
+    returns for each whether it holds, and whether it got the reply that it did.
     """
     wanted = [locks.lock(name, ttl=EXPIRY_S, **terms) for _ in range(THREADS)]
     together = threading.Barrier(THREADS)

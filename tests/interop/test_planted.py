@@ -147,7 +147,7 @@ def test_the_bug_is_caught(
             bug.found(wrong, shared_redis, own_name)
         # And the failure isn't that a process could not carry out its command
         assert "has ended" not in str(told.value)
-        assert "said nothing" not in str(told.value)
+        assert "sent nothing" not in str(told.value)
         judge(TABLE, name, failure(told.value), broken(told.value))
     finally:
         wrong.close()

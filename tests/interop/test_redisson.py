@@ -90,7 +90,7 @@ def test_a_fair_lock_serves_both_sides_in_order(
     assert take(holder, own_name, "fair")
     for number, waiter in enumerate(waiters, 1):
         wait_for(waiter, own_name, "fair", wait=20)
-        until(lambda many=number: shared_redis.ask("LLEN", queue) == many, "it stands in the queue")
+        until(lambda many=number: shared_redis.ask("LLEN", queue) == many, "it is in the queue")
     # When the lock is released, and the first waiter is slow to take it
     waiters[0].stop()
     assert give(holder, own_name)

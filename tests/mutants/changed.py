@@ -42,7 +42,7 @@ def proven(
     some = spread(mine, most)
     LEFT_OUT[table] = (
         f"{len(some)} of {len(names)} planted bugs are proven: "
-        + ("nothing says what was changed" if files is None else f"{len(mine)} are near a change")
+        + ("the changes are unknown" if files is None else f"{len(mine)} are near a change")
         + "; `./dev test full` proves all"
     )
     return some

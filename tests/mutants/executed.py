@@ -1,4 +1,4 @@
-"""Which tests execute which lines of files with bugs: ``python -m tests.mutants.executed FILE``.
+"""The tests that execute each line of files with bugs: ``python -m tests.mutants.executed FILE``.
 
 Each test runs alone, in a process forked after all imports, while a trace function records the
 lines. The result is kept in the cache of ``./dev``, for exactly this source and these tests.

@@ -98,7 +98,7 @@ def broken(error: BaseException) -> str:
         if isinstance(one, BROKEN):
             return f"{type(one).__name__}: {one}"
         if said := QUOTED.search(f"{type(one).__name__} {one}"):
-            return f"{type(one).__name__}, which says {said[0]}"
+            return f"{type(one).__name__}, with the message {said[0]}"
     return ""
 
 
@@ -154,7 +154,7 @@ def judge(table: str, name: str, found: Failure | str, wrong: str = "") -> None:
     ``wrong`` is the result of ``broken``. A run that records writes the failure to the record.
     """
     assert not wrong, (
-        f"{name!r} proves nothing: the planted code can't run ({wrong}). Mend its text."
+        f"{name!r} proves nothing: the planted code can't run ({wrong}). Repair its text."
     )
     line = str(found)
     if recording():

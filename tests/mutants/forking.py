@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
-#: Work on a job, with a folder for its temporary files. The file ``now`` tells how far it is.
+#: Work on a job, with a folder for its temporary files. The file ``now`` has the current position.
 Work = Callable[[T, Path], str]
 #: Maximum bytes of addresses of a process: a bug can collect things without an end.
 MEMORY = 4 << 30

@@ -86,7 +86,7 @@ def failed(items: Items, place: Path, known: Book | None = None) -> str:
 
 
 class Court:
-    """Judges bugs by what is known of the tests, and tells the report on each."""
+    """Judges bugs by the known results of tests, and reports on each."""
 
     def __init__(self, known: Book, bugs: Sequence[Drawn], planted: bool, told: IO[str]) -> None:
         self.known, self.bugs, self.planted, self.told = known, bugs, planted, told

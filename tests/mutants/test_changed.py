@@ -114,7 +114,7 @@ def test_a_usual_run_proves_a_limited_number_of_bugs_and_reports_that(
     assert len({*names}) == 10
     assert names[0] == usual[0]
     assert names[-1] in usual[-len(usual) // 10 :]
-    said = f"10 of {len(BUGS)} planted bugs are proven: nothing says what was changed"
+    said = f"10 of {len(BUGS)} planted bugs are proven: the changes are unknown"
     assert changed.LEFT_OUT["planted"].startswith(said)
     # And it proves all bugs in a full run
     monkeypatch.setattr(changed, "FULL", True)

@@ -145,7 +145,7 @@ def test_numbers_paths_ids_and_addresses_make_no_difference() -> None:
         UnboundLocalError("x"),
         ImportError("x"),
         SyntaxError("x"),
-        AssertionError("the worker said: Traceback ...\nAttributeError: 'int' has no 'x'"),
+        AssertionError("the worker failed: Traceback ...\nAttributeError: 'int' has no 'x'"),
         AssertionError("Script attempted to access nonexistent global variable 'x'"),
         ExceptionGroup("several", [ValueError(), NameError("x")]),
     ],

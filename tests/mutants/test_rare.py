@@ -13,7 +13,7 @@ from tests.torture.scale import ALL
 
 from .rare import BUGS, RARE, Rare
 
-FINAL = "FAILED for good, a promise was broken"
+FINAL = "FAILED, a promise was broken"
 
 
 @pytest.mark.skipif(not ALL, reason="a whole run of tests for each bug: HOLDFAST_TORTURE=full")

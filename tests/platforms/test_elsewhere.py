@@ -44,7 +44,7 @@ def no_empty_select(*sets, real=select.select):
     return real(*sets)
 
 
-def socketpair(*_):  # as the module itself has it on Windows
+def socketpair(*_):  # as in the module on Windows
     with socket.create_server(("127.0.0.1", 0)) as ear:
         near = socket.create_connection(ear.getsockname())
         return near, ear.accept()[0]

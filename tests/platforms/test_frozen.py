@@ -88,7 +88,7 @@ ASYNC = """
             await core(client)
             hold = await client.lock(name, ttl=0.9).acquire()
             lost = asyncio.ensure_future(hold.wait_lost())
-        # Timers that were set while the clock stood still ring when it goes on again
+        # Timers that were set while the clock stood still ring when it continues
         waits = asyncio.ensure_future(client.lock(name).acquire(timeout=1.4))
         with freeze_time("1971-05-01"):
             assert await waits is None

@@ -48,7 +48,7 @@ HELD = """
         waits = gevent.spawn(second)
         gevent.spawn(beat)
         time.sleep(5.0)  # longer than the lease: it is renewed
-        assert len(beats) > 12, "who waits holds up all others"
+        assert len(beats) > 12, "a waiter delays all others"
         hold.check()
         order.append("first")
     waits.get(timeout=20)

@@ -25,7 +25,7 @@ async def test_a_forgotten_delivery_warns_and_comes_again(
     assert again is not None
     assert (again.payload, again.attempt) == ("a", 2)
     assert await again.ack()
-    await queue.take(timeout=0)  # the keeper says it, or whoever comes by
+    await queue.take(timeout=0)  # the renewer notices it, or this request
     (told,) = [one.getMessage() for one in caplog.records if "unsettled" in one.message]
     assert told.startswith("a delivery of 'q/g'")
     assert "Call ack(), retry() or dead_letter(), or use `with`" in told

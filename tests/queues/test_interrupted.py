@@ -88,7 +88,7 @@ async def test_ctrl_c_during_the_undo_of_an_empty_take_is_not_swallowed(sync: At
     with pytest.raises(KeyboardInterrupt):
         await queue.take(timeout=0.3)
     # And the renewer repeats the give_back
-    await sync.until(lambda: flaky.calls["give_back"] >= 2, "it is given back")
+    await sync.until(lambda: flaky.calls["give_back"] >= 2, "it is released")
 
 
 async def test_a_take_that_is_cancelled_while_it_waits_leaves_the_list(aio: At) -> None:
@@ -261,7 +261,7 @@ def test_ctrl_c_anywhere_loses_no_job_and_doubles_none(
             # A delivery is forgotten if the interrupt comes between take and its first use.
             warnings.simplefilter("ignore", ResourceWarning)
             watch = look.queue("q")
-            # The ttl is the time that it takes where struck at the worst moment
+            # The ttl is the delay after an interrupt at the worst moment
             queue = client.queue("q", ttl=0.1, retry_delay=0.0, retry_delay_max=0.0)
             for number in range(tries):
                 expected = [f"{number}-{part}" for part in range(jobs)]
@@ -280,7 +280,7 @@ def test_ctrl_c_anywhere_loses_no_job_and_doubles_none(
                 job = None
                 # Then it is done, or is delivered again; and it is delivered in its order
                 while (record := watch.stats()).waiting or record.taken:
-                    gc.collect()  # what was struck may be in a traceback that refers to itself
+                    gc.collect()  # a traceback can keep the interrupted object
                     again = watch.take(timeout=0.2)
                     if again is not None:
                         seen.append(again.payload)

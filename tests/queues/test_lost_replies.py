@@ -79,7 +79,7 @@ async def test_many_acks_whose_reply_is_lost_count_once_each_and_the_lost_one_no
     queue, flaky = at.flaky()
     await queue.put_many([{"payload": n, "group": str(n)} for n in range(5)])
     jobs = await queue.take_many(5, timeout=5)
-    jobs[2]._lease.deadline = 0.0  # as it was asleep for that time
+    jobs[2]._lease.deadline = 0.0  # it was asleep for this time
     flaky.lost["settle"] = 1
     for _ in range(2):
         assert await queue.ack_many(jobs) == [True, True, False, True, True]

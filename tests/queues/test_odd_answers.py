@@ -57,7 +57,7 @@ async def test_the_last_attempt_without_a_reason_is_named_by_its_number(at: At) 
     assert letter.reason == "attempt 1 was the last"
 
 
-async def test_a_purge_tells_how_far_it_is(at: At) -> None:
+async def test_a_purge_reports_its_progress(at: At) -> None:
     queue = at.queue()
     await queue.put_many([{"payload": n, "id": f"{n}"} for n in range(3)])
     verbs, told = queues_of(queue._ctx.store), list[int]()

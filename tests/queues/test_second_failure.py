@@ -39,7 +39,7 @@ async def test_a_lease_counts_from_the_first_copy_of_a_take_that_may_have_got_it
         return await inner.take(one, within)
 
     flaky.verbs = Overlaid(inner, take=noted)
-    if answered_between:  # nothing was there then, so nothing is on loan since before
+    if answered_between:  # no job was there then, so no job was delivered before
         taking = at.start(queue.take, 20)
         await at.until(lambda: len(sent) >= 2, "it waits")
         flaky.lost["take"] = 2
@@ -108,8 +108,8 @@ async def test_a_repeated_ack_whose_first_reply_was_lost_is_no_loss(at: At, rene
     with pytest.raises(StoreUnavailable):
         await job.ack()
     flaky.lost.clear()
-    if renewed:  # the keeper hears that it is on loan no more
-        await at.until(lambda: job._lease.end is not None, "the keeper knows it")
+    if renewed:  # the renewer is notified that it is no longer delivered
+        await at.until(lambda: job._lease.end is not None, "the renewer has seen it")
     assert await job.ack() is True
     assert job.settled
     assert job.lost is None
@@ -191,7 +191,7 @@ async def test_a_loss_seen_by_the_renewer_is_raised_at_the_end_of_the_body(
         again = await at.queue().take(timeout=5)
         assert await again.ack()
         job._ctx.keeper.add_early(job._lease, job._ctx.now())
-        await at.until(lambda: job._lease.end is not None, "the keeper has seen it")
+        await at.until(lambda: job._lease.end is not None, "the renewer has seen it")
 
     async def body() -> None:
         if how == "with":

@@ -35,7 +35,7 @@ async def test_a_worker_continues_after_an_outage_of_the_store(
     worker = queue.worker(handle, concurrency=2)
     running = at.start(worker.run)
     await at.queue().put_many([{"payload": n, "group": "g"} for n in range(3)])
-    await at.until(lambda: said("keeps trying") == 2, "the worker has said it, and repeats it")
+    await at.until(lambda: said("keeps trying") == 2, "the worker has logged it, and repeats it")
     assert not running.finished
     flaky.down.clear()
     await at.stands(done=3, taken=0)
@@ -65,7 +65,7 @@ async def test_a_job_that_arrives_after_the_stop_of_a_worker_is_released(
     with monkeypatch.context() as during:
         during.setattr(QueueBase, "_take", take)
         await at.start(worker.run).result()
-    with promised("a worker that was told to stop begins nothing"):
+    with promised("a worker that was asked to stop begins nothing"):
         assert seen == []
     again = await at.queue().take(timeout=5)
     assert again.attempt == 1
@@ -76,7 +76,7 @@ async def test_a_job_that_arrives_after_the_stop_of_a_worker_is_released(
 async def test_what_was_done_while_the_store_was_away_is_not_done_again(
     at: At, monkeypatch: pytest.MonkeyPatch, ends_well: bool
 ) -> None:
-    monkeypatch.setattr(settling, "REQUEST_S", 0.05)  # a request to settle goes on for so long
+    monkeypatch.setattr(settling, "REQUEST_S", 0.05)  # the duration of a request to settle
     queue, flaky = at.flaky(ttl=30, max_attempts=1)
     await queue.put("a", group="g")
     seen = []

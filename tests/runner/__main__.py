@@ -101,7 +101,7 @@ def play(
     run(chosen, everything, at_once, verdicts)
     for _ in range(TRIES):
         if again := verdicts.worth_another_try():
-            tell(f"{len(again)} tests failed beside others; they are run again, alone")
+            tell(f"{len(again)} tests failed next to others; they are run again, alone")
             run([alone(again)], [], 1, verdicts, again)
 
 

@@ -119,7 +119,7 @@ class Verdicts:
                 tell(f"unsteady, passed at try {tries}: {test}: {_told(self.failures[test][0])}")
         for test in self.final:
             told = next(one for one in self.failures[test] if one.final)
-            tell(f"FAILED for good, a promise was broken: {test}: {_told(told)}")
+            tell(f"FAILED, a promise was broken: {test}: {_told(told)}")
         if self.failures:
             self._log(log)
             tell(f"{log} has the whole text")

@@ -105,7 +105,7 @@ class Cluster(Ended):
         for begin, end, primary, *_ in seen_by.ask("CLUSTER", "SLOTS"):
             if begin <= slot <= end:
                 return self._at(int(primary[1]))
-        raise AssertionError(f"nobody serves slot {slot}")
+        raise AssertionError(f"no node serves slot {slot}")
 
     @property
     def primaries(self) -> list[RedisServer]:

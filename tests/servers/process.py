@@ -88,7 +88,7 @@ def _user() -> pwd.struct_passwd:
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name)
-    raise LookupError("neither the user postgres nor nobody is known here")
+    raise LookupError("this machine has neither the user postgres nor `nobody`")
 
 
 def unprivileged() -> list[str]:

@@ -86,7 +86,7 @@ def _redis_time(server: Any) -> float:
     return int(seconds) + int(micro) / 1e6
 
 
-#: How each server says its time. MariaDB's ends in 2038.
+#: The request for the time of each server. MariaDB's ends in 2038.
 TIMES: dict[str, tuple[tuple[float, ...], Callable[[Any], float]]] = {
     "redis": (STEPS_S, _redis_time),
     "postgres": (

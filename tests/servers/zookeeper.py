@@ -184,7 +184,7 @@ class Ensemble(Ended):
     def leader(self) -> ZooKeeperServer:
         found: ZooKeeperServer = until(
             lambda: next((one for one in self.servers if one.runs and one.role == "leader"), None),
-            "somebody leads",
+            "a server leads",
             40.0,
         )
         return found

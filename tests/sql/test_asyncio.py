@@ -72,7 +72,7 @@ async def test_one_connection_holds_the_row_lock_and_the_other_is_refused(
         assert await refused(other, own_name)
         assert await refused(other, own_name, 0.05)
         later = asyncio.create_task(async_row_lock(other, own_name, timeout=20))
-        await asyncio.to_thread(until, database.waiting, "somebody waits in the server")
+        await asyncio.to_thread(until, database.waiting, "a client waits in the server")
         await one.commit()
         assert (await later).fence > first.fence
 

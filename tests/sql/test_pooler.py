@@ -75,7 +75,7 @@ def test_new_names_in_all_transactions_of_a_small_pool_are_refused_in_time(
             assert one.execute("SELECT 1").fetchone() == (1,)
         # And when one of them has ended, no client waits, and the other one gets its name
         both[0].rollback()
-        until(lambda: waiting(pooler) == 0, "nobody waits for a session")
+        until(lambda: waiting(pooler) == 0, "no client waits for a session")
         assert row_lock(both[1], f"{own_name}:1", timeout=1).fence
 
 
@@ -138,7 +138,7 @@ def test_without_a_descriptor_for_its_watch_a_separate_connection_is_closed(
         opened.append(postgres.connect(autocommit=True))
         return opened[-1]
 
-    async def beside_on_a_loop() -> Any:
+    async def second_on_a_loop() -> Any:
         opened.append(await psycopg.AsyncConnection.connect(postgres.url(), autocommit=True))
         return opened[-1]
 
@@ -146,7 +146,7 @@ def test_without_a_descriptor_for_its_watch_a_separate_connection_is_closed(
         async with await psycopg.AsyncConnection.connect(postgres.url()) as one:
             await one.execute("SELECT 1")
             with lacks():
-                await async_row_lock(one, own_name, timeout=1, side_connection=beside_on_a_loop)
+                await async_row_lock(one, own_name, timeout=1, side_connection=second_on_a_loop)
             monkeypatch.undo()
             await async_row_lock(one, own_name, timeout=5)  # the transaction can continue
 

@@ -185,7 +185,7 @@ def test_a_row_removed_under_a_waiter_is_made_again(
         # it
         run(one, f"DELETE FROM {table}")
         later = aside.submit(row_lock, other, "x", table=table)
-        until(database.waiting, "somebody waits in the server")
+        until(database.waiting, "a client waits in the server")
         # When the removal is committed
         one.commit()
         # Then the waiter makes the row again, or gets StaleSnapshot; it waits no longer

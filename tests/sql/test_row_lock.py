@@ -167,7 +167,7 @@ def test_a_waiter_holds_the_row_lock_after_the_holders_commit(
         for timeout in (None, 30, 30.5):
             first = row_lock(one, own_name)
             later = aside.submit(row_lock, other, own_name, timeout=timeout)
-            until(database.waiting, "somebody waits in the server")
+            until(database.waiting, "a client waits in the server")
             assert not later.done()
             one.commit()
             assert later.result(20).fence > first.fence
@@ -210,7 +210,7 @@ def test_a_wait_cancelled_by_another_session_is_not_called_busy(
     with postgres.open() as one, postgres.open() as other:
         row_lock(one, own_name)
         later = aside.submit(row_lock, other, own_name, timeout=60)
-        until(postgres.waiting, "somebody waits in the server")
+        until(postgres.waiting, "a client waits in the server")
         postgres.ask("SELECT pg_cancel_backend(%s)", other.info.backend_pid)
         with pytest.raises(Exception, match="cancel") as told:
             later.result(20)

@@ -71,7 +71,7 @@ def test_a_waiter_reads_what_the_holder_wrote(
     row_lock(one, own_name)
     run(one, f"INSERT INTO {notes} VALUES ('done')")
     later = aside.submit(row_lock, other, own_name, timeout=30)
-    until(database.waiting, "somebody waits in the server")
+    until(database.waiting, "a client waits in the server")
     one.commit()
     if level == "REPEATABLE READ" and database.word == "postgresql":
         with pytest.raises(StaleSnapshot):

@@ -17,8 +17,8 @@ from tests.stores.stepped import (
     ClockGround,
     a_dead_holder_is_gone_after_its_lease,
     a_join_whose_reply_was_lost_counts_from_its_repetition,
+    clients_continue,
     jobs_come_as_if_nothing_had_happened,
-    people_go_on,
 )
 
 
@@ -27,7 +27,7 @@ from tests.stores.stepped import (
 def test_a_clock_step_blocks_no_client_and_never_makes_two_holders(
     clocked: ClockGround, step: float
 ) -> None:
-    people_go_on(clocked, step)
+    clients_continue(clocked, step)
 
 
 @pytest.mark.usual(1)

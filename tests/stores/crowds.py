@@ -84,7 +84,7 @@ def waiting(client: Client, name: str) -> Iterator[threading.Event]:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    until(lambda: client.inspect(name, exact=True)[0].waiters, "somebody waits")
+    until(lambda: client.inspect(name, exact=True)[0].waiters, "a client waits")
     yield served
     thread.join(60)
     assert served.is_set()

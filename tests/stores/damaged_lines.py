@@ -158,7 +158,7 @@ class History:
         return ""
 
 
-def nobody_holds_beside_another(lines: Lines, seeds: Iterator[int]) -> None:
+def no_claim_holds_next_to_another(lines: Lines, seeds: Iterator[int]) -> None:
     """Play these histories, and check that no two later claims hold at the same time."""
     module, parsed = find(lines.ground.url)
     with ExitStack() as ends:

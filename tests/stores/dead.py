@@ -99,7 +99,7 @@ def test_the_living_are_served_behind_thousands_of_dead(
         if isinstance(answer, Held):
             break
         assert isinstance(answer, Waiting)
-        assert answer.retry_in == 0, f"{waiters()} wait, and it is told {answer}"
+        assert answer.retry_in == 0, f"{waiters()} wait, and the reply is {answer}"
         asked += 1
         assert asked <= 2 * many / dying.steps
     assert waiters() == 0

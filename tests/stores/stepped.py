@@ -47,7 +47,7 @@ class ClockGround:
         return True
 
 
-def people_go_on(ground: ClockGround, step: float) -> None:
+def clients_continue(ground: ClockGround, step: float) -> None:
     """Set the clock between any two acts; no client is blocked, and never do two hold."""
     seed = seed_of("steps of the clock")
     chance = random.Random(seed)

@@ -55,7 +55,7 @@ def take_from_the_holder(client: Client, name: str) -> None:
             client.break_(name, claim.fence)
 
 
-def keep_for_ever(client: Client, name: str) -> None:
+def keep_for_a_minute(client: Client, name: str) -> None:
     """Hold the lock for a minute, so that no other client can acquire it."""
     hold = client.lock(name, ttl=60).acquire(timeout=10)
     assert hold is not None
@@ -69,7 +69,7 @@ def test_two_valid_holders_are_found(tmp_path: Path) -> None:
 
 
 def test_a_name_that_can_no_longer_be_acquired_is_found(tmp_path: Path) -> None:
-    assert "the lock is locked" in judged(tmp_path, "invalidate", keep_for_ever)
+    assert "the lock is locked" in judged(tmp_path, "invalidate", keep_for_a_minute)
 
 
 def test_an_exception_of_a_foreign_type_is_found(

@@ -79,7 +79,7 @@ def test_a_suite_with_fixtures_of_the_same_names_keeps_its_own(tmp_path: Path) -
 
 
 def test_every_fixture_is_listed_with_what_it_is(tmp_path: Path) -> None:
-    done = run(tmp_path, "", "--fixtures", "-p", "no:time_machine")  # it says nothing of its own
+    done = run(tmp_path, "", "--fixtures", "-p", "no:time_machine")  # it prints nothing itself
     for name in NAMES:
         assert f"\n{name} -- " in done.stdout or f"\n{name} [" in done.stdout, done.stdout
     assert "no docstring available" not in done.stdout.split("holdfast")[-1]

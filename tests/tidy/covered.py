@@ -21,7 +21,7 @@ FLOORS = {
     "real timers": 290,
     "nothing turns data into code": 420,
     "nothing is left to be done": 900,
-    "nothing speaks of its place": 900,
+    "nothing names its place": 900,
     "classes of a face": 14,
     "functions of a face": 2,
     "commands": 18,

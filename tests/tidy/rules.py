@@ -36,8 +36,8 @@ ROOMS = {
 }
 #: Packages outside the core's discipline, with the reason why.
 FREE = {
-    "cli": "a program of its own, which serves one person and may block",
-    "testing": "drives both worlds, and the clock, on purpose",
+    "cli": "a separate program, which serves one user and may block",
+    "testing": "drives threads and asyncio, and the clock, on purpose",
 }
 #: Single exemptions from the rule of the rooms: path -> the allowed modules, and the reason.
 EXCUSED: dict[str, tuple[frozenset[str], str]] = {}
@@ -150,7 +150,7 @@ def safe(module: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.Attribute) and node.attr == "load" and _is_yaml(node.value):
             yield f"{node.lineno}: calls yaml.load, which runs what it reads"
         if isinstance(node, ast.Raise) and node.exc and "NotImplementedError" in _raised(node.exc):
-            yield f"{node.lineno}: raises NotImplementedError; NotSupported says why"
+            yield f"{node.lineno}: raises NotImplementedError; NotSupported has the reason"
 
 
 def _called(node: ast.Call) -> str:
@@ -169,11 +169,11 @@ def finished(text: str) -> Iterator[str]:
     """Missing work is recorded in the list of issues, not in the text."""
     for number, line in enumerate(text.splitlines(), 1):
         if found := UNFINISHED.search(line):
-            yield f"{number}: says {found[0]}; do it, or leave the note out"
+            yield f"{number}: contains {found[0]}; do it, or leave the note out"
 
 
 def ours(text: str) -> Iterator[str]:
     """No text depends on one machine, or refers to the place where it was written."""
     for number, line in enumerate(text.splitlines(), 1):
         if found := NOT_OURS.search(line):
-            yield f"{number}: says {found[0]!r}, which means nothing to a reader elsewhere"
+            yield f"{number}: contains {found[0]!r}, which means nothing to a reader elsewhere"

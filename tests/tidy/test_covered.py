@@ -47,7 +47,7 @@ def lacking(
         if isinstance(wanted, set) and found != wanted:
             yield f"{expression} names {sorted(found)}, not {sorted(wanted)}"
     for expression in sorted(golden.keys() - named):
-        yield f"{expression} is not in the contract any more"
+        yield f"{expression} is no longer in the contract"
 
 
 def test_each_contract_has_a_golden_list() -> None:

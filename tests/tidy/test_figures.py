@@ -53,7 +53,7 @@ def wrong(page: Path) -> Iterator[str]:
                     yield f"{number}: {figure} isn't in {place}#{anchor}"
         if line.startswith("|"):
             yield from (
-                f"{number}: nothing says where {bare!r} was measured"
+                f"{number}: no link shows where {bare!r} was measured"
                 for bare in _FIGURE.findall(_LINK.sub("", line))
             )
 
@@ -87,5 +87,5 @@ def test_planted_figures_are_found(tmp_path: Path) -> None:
     )
     assert list(wrong(page)) == [
         "1: 9.9 isn't in performance.md#pair",
-        "1: nothing says where '3 x ' was measured",
+        "1: no link shows where '3 x ' was measured",
     ]

@@ -105,7 +105,7 @@ def test_nothing_is_left_to_be_done_later() -> None:
 
 
 def test_no_file_mentions_the_place_where_it_was_written() -> None:
-    keep("nothing speaks of its place", TEXTS, lambda p: rules.ours(text(p)))
+    keep("nothing names its place", TEXTS, lambda p: rules.ours(text(p)))
 
 
 def imports(text: str) -> list[Import]:
@@ -125,7 +125,7 @@ PLANTED = {
     "a driver outside its room": lambda: rules.room(imports("import sqlite3"), "src/x/store.py"),
     "an installed driver": lambda: rules.room(imports("import redis"), "src/x/config.py"),
     "a driver's part": lambda: rules.room(imports("import sqlite3.dbapi2"), "src/x/y.py"),
-    "a clock of its own": lambda: rules.one_clock(ast.parse("now = time.monotonic()")),
+    "a separate clock": lambda: rules.one_clock(ast.parse("now = time.monotonic()")),
     "an imported clock": lambda: rules.one_clock(ast.parse("from time import sleep, time_ns")),
     "a timer of the loop": lambda: rules.real_timers(ast.parse("self._loop.call_later(1, f)")),
     "a time-out of asyncio": lambda: rules.real_timers(ast.parse("asyncio.timeout(1)")),
@@ -136,7 +136,7 @@ PLANTED = {
     "a bare stub": lambda: rules.safe(ast.parse("raise NotImplementedError")),
     "a note to self": lambda: rules.finished("# {}DO: think".format("TO")),
     "a path of ours": lambda: rules.ours("see /{}ork/shared".format("w")),
-    "an issue's number": lambda: rules.ours("as {} 3 says".format("issue")),
+    "an issue's number": lambda: rules.ours("as in {} 3".format("issue")),
 }
 INNOCENT = {
     "a docstring doesn't count": lambda: long_functions(

@@ -1,28 +1,32 @@
 """The word list: phrases that a reader of English as a second language has to translate.
 
-`holdfast` writes plain English (docs/glossary.md). Class A must go; class B may not grow. Text in
-backticks is a name in the code and doesn't count. Record lower figures with
-``python -m tests.tidy.words --record``.
+`holdfast` writes plain English (docs/glossary.md), in code, pages, change notes and tests. Text in
+backticks is a name in the code and doesn't count, and neither does quoted code. There are no
+exceptions. ``python -m tests.tidy.words`` prints the hits.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.tidy.tree import ROOT, SRC, files, relative
+from tests.tidy.tree import ROOT, files, relative
 
-FIGURES = Path(__file__).with_name("words.txt")
 PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
+FOLDERS = [
+    ROOT / name for name in ("docs", "changes", "src/holdfast", "tests", "bench", "examples")
+]
+#: Files that contain these phrases, or lines of the code, as data.
+QUOTING = re.compile(
+    r"^tests/(tidy/(test_)?words|mutants/(planted_\w+|joining|holding|afterwards|rare|together))\.py$"
+)
 
 _AFTER = "of|to|by|for|from|than|with|if|that|and|or|but|only|when|until|as|lets|shows?|knows?"
 _VERBS = "ha[sd]|have|is|waits?|holds|computes|comes|came|leaves|left|joins|reads|takes|puts"
 _END = r"(?=[.,;:)\]\0]| (?:and|or|that|which|in|for|with|to|is|are|by|at|as|from|on|of|so)\b|$)"
 #: Phrase (a blank matches any white space) = what to write instead. `|` ends no phrase.
-CLASSES = {
-    "A": rf"""
+PHRASES = rf"""
 (?:^|[\0.;:(,!?*"] ?|\b(?:{_AFTER}) )who(?= (?:{_VERBS}|acquires|asks|works|can|may)\b) = the waiter
 \b(?:for ever|without end)\b = without a time limit
 \b(?:his|he|him)\b(?!-) = it, its
@@ -64,8 +68,7 @@ CLASSES = {
 \bwhoever\b = the client that, any process that
 \bwish(?:es)?\b = request
 \bworlds?\b = generation; scheduler
-""",
-    "B": r"""
+\A[\s\0]*(?:what|how|from|whose?|which|whether)\b = a noun that names the contents
 \bany ?more\b = no longer
 \bas (?:it (?:is|was|stands|stood)|they (?:are|stand|were))\b = unchanged, current
 \bbesides?\b = next to, in addition
@@ -79,12 +82,10 @@ CLASSES = {
 \bsooner\b = earlier, faster
 \bstands? (?:in|at|there|for|behind|below|above|on|alone)\b = is in, is stored in
 \bt(?:old|ells?|elling)\b = notify, return, log
-""",
-}
+"""
 LIST = [
-    (name, re.compile(pattern.replace(" ?", r"\s*").replace(" ", r"\s+"), re.MULTILINE), instead)
-    for name, lines in CLASSES.items()
-    for pattern, _, instead in (one.rpartition(" = ") for one in lines.strip().splitlines())
+    (re.compile(pattern.replace(" ?", r"\s*").replace(" ", r"\s+"), re.MULTILINE), instead)
+    for pattern, _, instead in (one.rpartition(" = ") for one in PHRASES.strip().splitlines())
 ]
 
 _PYTHON = re.compile(r'""".*?"""|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(#[^\n]*)', re.DOTALL)
@@ -92,13 +93,23 @@ _OTHER = re.compile(r"(--[^\n]*)")
 _PAGE = re.compile(r"^ *(```|~~~).*?^ *\1[^\n]*", re.DOTALL | re.MULTILINE)
 _NAMES = re.compile(
     r"``[^`]+``|`[^`\n]+`|\]\([^)\s]*\)|\{[^}\n]*\}|\w+(?=\()|(?<!\S)--[\w-]+|\bb'[^'\n]*'|\bb\"[^\"\n]*\""
+    # A report about another project, a key, a class of a style sheet, a module.
+    r"|\[[\w-]+#\d+\]|\bholdfast:[\w:]+|\.\w+(?= \{)|\b[a-z_]+(?:\.[a-z_]+)+\b"
 )
 #: A string or a comment that is code: a statement, or the name of a statement.
 _CODE = re.compile(
-    r"\b(?:SELECT|FROM|AND|IN|ON|WHERE|ORDER BY)\b|^-- name: "
+    r"\b(?:SELECT|FROM|AND|IN|ON|WHERE|ORDER BY|UPDATE|ALTER|CREATE|DROP)\b|^-- name: |^[\"']<\w"
+    r"|\bfrom \S+ import |\bstring\.match"
+    # The parameters of a test.
+    r"|^\"\w+(?:, \w+)+\"$"
     # Rows of a table of verbs.
     r"|^\"(?:(?:[\w.*]+:[\w.*:,?]+|\$\w+)(?: |(?=\"$)))+\"$"
 )
+
+
+#: A program in a text of several lines.
+_PROGRAM = re.compile(r"^\s*(?:import \w|from \S+ import |while True)|redis\.call", re.MULTILINE)
+_TEST = re.compile(r"(?<=def )(?:test)?_*((?:[a-z0-9]+_){2,}[a-z0-9]+)(?=\()")
 
 
 def prose(text: str, suffix: str) -> str:
@@ -113,44 +124,46 @@ def prose(text: str, suffix: str) -> str:
             said = found[1] or found[0].startswith('"""') or " " in found[0]
             if _CODE.search(found[0]) and not found[0].startswith(('"""', "#")):
                 said = suffix == ".sql" and not found[0].startswith("-- name: ")
-            parts.append(found[0].strip("#:-\"'") if said else "\0")
+            if found[0].startswith('"""') and _PROGRAM.search(found[0]):
+                said = False
+            lines = "\0" + "\n" * found[0].count("\n")
+            parts.append(found[0].strip("#:-\"'") if said else lines)
             done = found.end()
         text = "".join(parts)
     return _NAMES.sub(lambda name: "x" + "\n" * name[0].count("\n"), text).lower()
 
 
-def hits(text: str, suffix: str) -> Iterator[tuple[int, str, str, str]]:
-    """Yield line, class, phrase and what to write instead."""
+def hits(text: str, suffix: str) -> Iterator[tuple[int, str, str]]:
+    """Yield line, phrase and what to write instead."""
+    if suffix == ".py":  # the names of tests and of cases of the kit
+        named = {one[1]: text.count("\n", 0, one.start()) + 1 for one in _TEST.finditer(text)}
+        for one, line in named.items():
+            for _, phrase, instead in hits("x\n" + one.replace("_", " "), ".md"):
+                yield line, phrase, instead
     text = prose(text, suffix)
-    for name, pattern, instead in LIST:
+    for pattern, instead in LIST:
         for found in pattern.finditer(text):
             phrase = " ".join(found[0].strip('\0 .;:(,!?*"').split())
-            yield text.count("\n", 0, found.end()) + 1, name, phrase, instead
+            yield text.count("\n", 0, found.end()) + 1, phrase, instead
 
 
-def found() -> dict[str, list[tuple[int, str, str, str]]]:
-    """Return the hits of every page and every source file of the project, by path."""
-    paths = [*PAGES, *files(".md", under=ROOT / "docs"), *files(".py", ".lua", ".sql", under=SRC)]
-    return {relative(p): sorted(hits(p.read_text(encoding="utf-8"), p.suffix)) for p in paths}
+def sources() -> list[Path]:
+    """Return every page, change note and source file of the project."""
+    paths = [
+        *PAGES,
+        *(p for one in FOLDERS for p in files(".md", ".py", ".lua", ".sql", under=one)),
+    ]
+    return [path for path in paths if not QUOTING.match(relative(path))]
 
 
-def count(lines: list[tuple[int, str, str, str]]) -> tuple[int, int]:
-    """Return how many hits are of class A and of class B."""
-    classes = [name for _, name, _, _ in lines]
-    return classes.count("A"), classes.count("B")
-
-
-def recorded() -> dict[str, tuple[int, int]]:
-    """Return the recorded figures by path: class A, class B."""
-    lines = (line.split() for line in FIGURES.read_text(encoding="utf-8").splitlines())
-    return {path: (int(a), int(b)) for path, a, b in lines}
+def listed(paths: list[Path]) -> list[str]:
+    """Return each hit as a line: its place, the phrase, and what to write instead."""
+    return [
+        f"{relative(path)}:{line}: {phrase!r}; write: {instead}"
+        for path in paths
+        for line, phrase, instead in sorted(hits(path.read_text(encoding="utf-8"), path.suffix))
+    ]
 
 
 if __name__ == "__main__":
-    now = {path: count(lines) for path, lines in found().items()}
-    if "--record" in sys.argv:
-        lines = (f"{path} {a} {b}\n" for path, (a, b) in sorted(now.items()) if a or b)
-        FIGURES.write_text("".join(lines), encoding="utf-8")
-    for area in ("docs", "src"):
-        figures = [one for path, one in now.items() if path.startswith("src/") == (area == "src")]
-        print(area, *(sum(column) for column in zip(*figures, strict=True)))
+    print(*listed(sources()), sep="\n")

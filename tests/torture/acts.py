@@ -69,7 +69,7 @@ async def crowds(stage: Stage, url: str, many: int, label: str) -> None:
         stage.say(lag.most(begun, 1.0))
 
 
-def sits_in_the_gate(stage: Stage, url: str) -> None:
+def holds_the_mutex(stage: Stage, url: str) -> None:
     """Stop this process inside a verb, while it holds the file mutex; work on after SIGCONT."""
     join = "holdfast.stores.sqlite.blocking.engine:Engine._join"
     with Client(url) as client:

@@ -13,7 +13,7 @@ from holdfast.testing.torture.queues import QueueRun
 from holdfast.testing.torture.run import Run
 from tests.torture import previous
 
-#: Maximum seconds by which a slow machine may prolong the run.
+#: Maximum seconds by which a slow machine may lengthen the run.
 LATE_S = 60.0
 #: The names of the two replacements in the counts of a run.
 UPGRADE, BACK = "upgrade", "roll-back"
@@ -22,9 +22,9 @@ UPGRADE, BACK = "upgrade", "roll-back"
 class Mixed(Run if TYPE_CHECKING else object):
     """A run in which each worker is replaced by one of this tree, and later back again.
 
-    The first workers run the previous release. One after the other is told to end, and a worker of
+    The first workers run the previous release. One after the other is asked to end, and a worker of
     this tree starts in its place. In the second half of the run the previous release comes back in
-    the same way. A killed worker is replaced by one of the release that is lacking.
+    the same way. A killed worker is replaced by one of the missing release.
     """
 
     #: The environment of the newer workers; empty: they run this tree.

@@ -23,7 +23,7 @@ lag.watch()
 @contextmanager
 def sitting(url: str) -> Iterator[Subject]:
     """Yield a process that was stopped inside a verb, while it holds the file mutex."""
-    with Subject("tests.torture.acts:sits_in_the_gate", url) as sitter:
+    with Subject("tests.torture.acts:holds_the_mutex", url) as sitter:
         assert sitter.hear() == "ready"
         sitter.stopped()
         yield sitter

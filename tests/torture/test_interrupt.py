@@ -82,7 +82,7 @@ class Room:
                 return len(ours)
             time.sleep(0.001)
 
-    def gate_is_free(self) -> bool:
+    def mutex_is_free(self) -> bool:
         """Return True if the file mutex is released. (The client's renewer can hold it for a
         moment.)"""
         begun = boottime()
@@ -121,7 +121,7 @@ def acquire_and_release(room: Room) -> None:
     hold.release()
 
 
-def as_threading_has_it(room: Room) -> None:
+def as_in_threading(room: Room) -> None:
     lock = room.client.lock("x")
     lock.acquire()
     lock.release()
@@ -188,7 +188,7 @@ def in_vain(room: Room) -> None:
 
 
 WORKS = [
-    *(acquire_and_release, as_threading_has_it, with_lock, with_hold, with_reentrant),
+    *(acquire_and_release, as_in_threading, with_lock, with_hold, with_reentrant),
     *(with_semaphore, with_readers, with_writer, with_all, with_election, with_min_hold),
     *(adopted, in_the_line, in_vain),
 ]
@@ -225,7 +225,7 @@ def test_an_interrupt_at_each_point_in_turn_leaves_nothing(
         if room.left(LEFT_S if begun and not left else LATER_S):
             (left if begun else not_begun).append(f"{number}: {strike.where}")
             room.renew()
-        assert room.gate_is_free(), strike.where
+        assert room.mutex_is_free(), strike.where
     assert left == []
     assert len(not_begun) <= NOT_BEGUN_MAX * statements(work)
     assert struck >= len(some) / 2

@@ -55,5 +55,5 @@ def test_forgotten_clients_close_their_connections_while_their_loop_runs(
 
     for store in (url, redis_url, f"{redis_url}?protocol=2"):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it is said that they weren't closed
+            warnings.simplefilter("ignore")  # there are warnings that they weren't closed
             assert face.run(lambda store=store: forget(store), 60.0) <= 4, store  # type: ignore[misc]

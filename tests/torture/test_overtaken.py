@@ -113,7 +113,7 @@ def _struck(after: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, after)
         yield
     finally:
-        over = True  # one that has come and wasn't seen yet changes nothing any more
+        over = True  # a late one that wasn't seen yet has no effect after this
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 

@@ -143,7 +143,7 @@ def found_out(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ahead[str, d
 
     def hunt(bug: str) -> dict[str, int]:
         options, promise = BUGS[bug]
-        for _ in range(5):  # if no strike has come at the right moment
+        for _ in range(5):  # if no fault has come at the right moment
             counts = _run(options._replace(first=f"tests.torture.{bug}")).verdict.counts
             if promise in counts:
                 break

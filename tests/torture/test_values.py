@@ -59,7 +59,7 @@ def test_a_payload_comes_back_unchanged_or_is_refused_at_the_put(
             while good:
                 taken = queue.take_many(BATCH, timeout=5)
                 for job in taken:
-                    with promised("a payload comes back as it was put"):
+                    with promised("a payload comes back unchanged"):
                         assert values.back(job.payload) == values.back(good.pop(job.id))
                 assert all(queue.ack_many(taken))
 
@@ -83,6 +83,6 @@ def test_a_guards_value_comes_back_unchanged_or_is_refused(
                         guard.get(lambda value=value: value, key=nth)
             found = reader.get_many([nth for nth, *_ in batch], lambda nth: f"none at {nth}")
             for nth, value, comes_back in batch:
-                with promised("a guard's value comes back as it was computed"):
+                with promised("a guard's value comes back unchanged"):
                     expected = values.back(value if comes_back else f"none at {nth}")
                     assert values.back(found[nth]) == expected

@@ -53,7 +53,7 @@ class Clocks:
             since, ahead, step, scene = self._slow
             part, before = min(1.0, (now - since) / SLOW_S), boottime()
             self._clock.set(ahead + step * part)
-            _damaged(scene, step, before)  # those, too, who came since the last part of it
+            _damaged(scene, step, before)  # also the clients that came since its last part
             if part == 1.0:
                 self._slow = None
 

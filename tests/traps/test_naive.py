@@ -43,7 +43,7 @@ def plain(shared_redis: RedisServer) -> Iterator[Made]:
 def run_out(server: RedisServer, name: str) -> None:
     """Let the lease of a naive lock expire."""
     server.ask("PEXPIRE", name, 1)
-    until(lambda: not server.ask("EXISTS", name), "its lease is over")
+    until(lambda: not server.ask("EXISTS", name), "its lease has expired")
 
 
 # -- acquiring ---------------------------------------------------------------------------------

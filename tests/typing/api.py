@@ -84,7 +84,7 @@ class Users:
 
 
 def one_cached() -> None:
-    Users.known(1)  # type: ignore[call-arg, arg-type]  # as docs/guard.md says
+    Users.known(1)  # type: ignore[call-arg, arg-type]  # see docs/guard.md
     assert_type(Users().get(1), str)
     Users().get("1")  # type: ignore[arg-type]
     assert_type(Users.get(Users(), 1), str)

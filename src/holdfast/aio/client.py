@@ -290,11 +290,11 @@ class AsyncClient(ClientBase):
         ``timeout`` seconds; ``on_timeout``: then raise ``RefreshTimeout`` (``"error"``), serve the
         ``"stale"`` value of any age, or ``"compute"`` without storing. ``on_store_error``: the
         action if the store doesn't answer. ``lease``: seconds for which the others wait after the
-        computing process died; the lease is renewed while that process lives. ``early``: compute
-        earlier by chance, in proportion to the cost (1.0 is a good value; 0: never). ``jitter``:
-        shorten each ttl by up to this part. ``failure_ttl``: seconds from a failure to the next
-        computation, doubling up to ``failure_ttl_max``. ``local_ttl``: seconds for which this
-        process serves a value without a request, at most ``local_entries_max`` values.
+        computing process died; the lease is renewed while that process lives. ``early``: sometimes
+        compute before the ttl ends; the longer it takes, the earlier (1.0 is good; 0: never).
+        ``jitter``: shorten each ttl by up to this part. ``failure_ttl``: seconds from a failure to
+        the next computation, doubling up to ``failure_ttl_max``. ``local_ttl``: seconds for which
+        this process serves a value without a request, at most ``local_entries_max`` values.
         ``max_bytes``: limit of one value. ``codec``: converts values that are not bytes, text or
         JSON. ``cache``: keep the values in this external cache, and only the refresh leases in the
         store (see ``holdfast.caches``).

@@ -144,7 +144,7 @@ def mapping(values: MutableMapping[str, Any]) -> Cache:
     from .shelf.blocking import Shelf
 
     if not isinstance(values, MutableMapping):
-        raise ConfigError(f"caches.mapping() takes a mapping; {shown(values)} is none")
+        raise ConfigError(f"caches.mapping() takes a mapping; {shown(values)} isn't one")
     return Shelf(values)
 
 

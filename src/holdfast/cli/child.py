@@ -189,7 +189,7 @@ def signal_group(group: int, number: int) -> None:
 
 
 def living(group: int) -> bool:
-    """Return True if a process group has a member that is no zombie."""
+    """Return True if a process group has a member that isn't a zombie."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

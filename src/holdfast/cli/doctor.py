@@ -156,9 +156,9 @@ def _trial(source: str) -> Iterator[Finding]:
             yield fail(text, "don't use this store", "fences")
         text = f"the next waiter gets the lock after {seconds * 1000:.2f} ms"
         if seconds > SLOW_S:
-            yield warn(text, "is the machine or the network very busy?", "hand-over")
+            yield warn(text, "is the machine or the network very busy?", "hand-off")
         else:
-            yield ok(text, "hand-over")
+            yield ok(text, "hand-off")
 
 
 def _hand_over(release: Callable[[], object], acquire: Callable[[], Hold]) -> tuple[float, Hold]:

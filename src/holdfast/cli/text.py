@@ -109,7 +109,7 @@ def count(number: int, what: str) -> str:
 
 
 class Paint:
-    """Colours for one stream; no colours if it is no terminal or ``NO_COLOR`` is set."""
+    """Colours for one stream; no colours if it isn't a terminal or ``NO_COLOR`` is set."""
 
     def __init__(self, stream: TextIO) -> None:
         dumb = os.environ.get("TERM", "dumb") == "dumb"

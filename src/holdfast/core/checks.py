@@ -60,7 +60,7 @@ def text(what: str, value: object, most: int, least: int) -> str:
         size = len(value.encode())
     except UnicodeEncodeError:
         raise ConfigError(
-            f"{what} {shown(value)} has half a surrogate pair; it is no text"
+            f"{what} {shown(value)} has half a surrogate pair; it isn't text"
         ) from None
     if size > most:
         raise ConfigError(

@@ -74,7 +74,7 @@ class ClientBase(OneWith):
                 f for f in Capabilities._fields if isinstance(getattr(self.capabilities, f), bool)
             ]
             raise ConfigError(
-                f"what={checks.shown(what)} is no capability; known: {', '.join(known)}"
+                f"what={checks.shown(what)} isn't a capability; known: {', '.join(known)}"
             )
         return value
 

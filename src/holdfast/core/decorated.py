@@ -41,7 +41,7 @@ def require_coroutine(function: Callable[..., Any]) -> None:
     inner = functions.bare(function)
     if hasattr(inner, "__code__") and not functions.awaited(inner):
         raise ConfigError(
-            f"{shown(inner)} is no coroutine function; decorate it with a lock of a Client"
+            f"{shown(inner)} isn't a coroutine function; decorate it with a lock of a Client"
         )
 
 

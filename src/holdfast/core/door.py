@@ -215,7 +215,7 @@ async def give_back(hold: Any, what: Callable[[], str], failure: BaseException |
     """Release a hold whose body has ended; see ``Door.leave``.
 
     A hold that was valid when the body ended has protected the whole body. So a release that fails
-    after that is only logged, and a hold that ends during the release is no error. The renewer
+    after that is only logged, and a hold that ends during the release isn't an error. The renewer
     withdraws the claim, or the claim expires.
     """
     try:

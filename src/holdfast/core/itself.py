@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ASK_S = 1.0
 #: A client with more leases than this isn't searched, because each waiter repeats the search.
 LEASES_MAX = 1000
-#: The folder of holdfast's code, which is no useful position for a caller.
+#: The folder of holdfast's code, which isn't a useful position for a caller.
 _OURS = __file__.rpartition("core")[0]
 #: The flag of code whose frame has separate local variables (a function, not a module).
 _OPTIMIZED = 0x1

@@ -28,7 +28,7 @@ def did_you_mean(word: str, known: Iterable[str], usual: Iterable[str] = ()) -> 
 def no_url(text: str, as_path: str) -> str:
     """Return the message for a text without ``://``; ``as_path``: the URL of the path ``text``.
 
-    A text that is no path isn't shown, because it can contain a password.
+    A text that isn't a path isn't shown, because it can contain a password.
     """
     if not text:
         return "the URL of the store is empty: name one, such as sqlite:///path/to/locks.db"

@@ -4,7 +4,7 @@ Two rules are the basis of all safety above them:
 
 * A deadline counts from *before* the request was sent, never from its reply, less a margin for
   clocks that run at different rates. So a hold ends in the client before it expires in the store.
-* A push is no lease: it makes a waiter a holder but extends nothing. The deadline of the hold is
+* A push isn't a lease: it makes a waiter a holder but extends nothing. The deadline of the hold is
   the last answered request plus the waiter TTL.
 """
 

@@ -26,7 +26,7 @@ EARLY_PART = 0.05
 #: A retry that is due within this time, in seconds, joins any batch that is sent.
 RETRY_SOON_S = 0.5
 
-#: If the heap can have this number of entries of dropped leases, these entries are removed.
+#: Entries of dropped leases are removed from the heap if there can be at least this number of them.
 DEAD_MAX = 64
 #: If there are more queues than this, the empty queues are removed.
 LENGTHS_MAX = 64

@@ -58,7 +58,7 @@ def write(passed: Passed) -> str:
 
 
 def read(text: object) -> Passed:
-    """Return the content of a token; ``ConfigError`` if the text is no token, or is damaged."""
+    """Return the content of a token; ``ConfigError`` if the text isn't a token, or is damaged."""
     import json
 
     if not isinstance(text, str) or not text.startswith(_PREFIX):

@@ -9,7 +9,7 @@ from .misnamed import did_you_mean
 
 #: The end of an error about the host and port of a URL.
 NO_PLACE = (
-    "this is no host and port, or the port isn't a number from 1 to 65535; write host, host:port "
+    "this isn't a host and port, or the port isn't a number from 1 to 65535; write host, host:port "
     "or [IPv6 address]:port"
 )
 

@@ -52,7 +52,7 @@ class WatchingWire(Wire):
 
 
 class WatchingLoopPort(LoopPort):
-    """The protocol of the methods is :class:`holdfast.dialects.port.Port`."""
+    """The port for one event loop; see the protocol :class:`holdfast.dialects.port.Port`."""
 
     _made_into = WatchingWire
 

@@ -14,7 +14,7 @@ _SHOWN = 10
 
 
 def number_of(token: bytes) -> int:
-    """Return the number that names the claim with this token; it is never 0, and it is no fence.
+    """Return the number that names the claim with this token; it is never 0, and it isn't a fence.
 
     >>> number_of(b"x") == number_of(b"x") > 0
     True

@@ -30,7 +30,7 @@ FAMILIES = {
         "a read-write lock of Redisson (a hash with a mode)", "redis+redisson://"
     ),
     "redisson-permits": Family("permits of Redisson (a number)", "redis+redisson://"),
-    "holdfast": Family("a line of holdfast's own (a hash)", "redis://"),
+    "holdfast": Family("a line of holdfast (a hash)", "redis://"),
 }
 
 
@@ -40,8 +40,8 @@ def refusal(name: str, found: str, mine: str, label: str) -> ConfigError:
     theirs = FAMILIES.get(found)
     if theirs is None:
         return ConfigError(
-            f"{name!r} can't be locked at {label}: its key is a {found} of Redis and no lock, but "
-            f"it must be {ours}. Use another name or another prefix"
+            f"{name!r} can't be locked at {label}: its key has the Redis type {found} and isn't a "
+            f"lock; it must be {ours}. Use another name or another prefix"
         )
     return ConfigError(
         f"{name!r} can't be locked at {label}: its key is {theirs.words}, but must be "

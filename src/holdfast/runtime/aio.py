@@ -77,7 +77,7 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 class Errand(Generic[T]):
     """A shielded task: a coroutine that callbacks run to its end. Nothing can cancel it, because it
-    is no task of asyncio.
+    isn't a task of asyncio.
 
     Its first step runs immediately, so that its request is sent before anything else runs. The set
     ``fellows`` contains it until it is done, even if ``asyncio.run`` ends and cancels all tasks.

@@ -53,7 +53,7 @@ class Client(ClientBase):
         super().__init__(opened, BlockingRuntime(), Hold, origin, ttl, Owner(label))
         if unnamed(store):
             tell_unnamed(self.url)
-        fork.register(self._ctx)  # a lock or a hold may outlive the client
+        fork.register(self._ctx)  # a lock or a hold can outlive the client
 
     def __del__(self) -> None:
         ctx = getattr(self, "_ctx", None)
@@ -249,11 +249,11 @@ class Client(ClientBase):
         ``timeout`` seconds; ``on_timeout``: then raise ``RefreshTimeout`` (``"error"``), serve the
         ``"stale"`` value of any age, or ``"compute"`` without storing. ``on_store_error``: the
         action if the store doesn't answer. ``lease``: seconds for which the others wait after the
-        computing process died; the lease is renewed while that process lives. ``early``: compute
-        earlier by chance, in proportion to the cost (1.0 is a good value; 0: never). ``jitter``:
-        shorten each ttl by up to this part. ``failure_ttl``: seconds from a failure to the next
-        computation, doubling up to ``failure_ttl_max``. ``local_ttl``: seconds for which this
-        process serves a value without a request, at most ``local_entries_max`` values.
+        computing process died; the lease is renewed while that process lives. ``early``: sometimes
+        compute before the ttl ends; the longer it takes, the earlier (1.0 is good; 0: never).
+        ``jitter``: shorten each ttl by up to this part. ``failure_ttl``: seconds from a failure to
+        the next computation, doubling up to ``failure_ttl_max``. ``local_ttl``: seconds for which
+        this process serves a value without a request, at most ``local_entries_max`` values.
         ``max_bytes``: limit of one value. ``codec``: converts values that are not bytes, text or
         JSON. ``cache``: keep the values in this external cache, and only the refresh leases in the
         store (see ``holdfast.caches``).

@@ -187,7 +187,7 @@ class Face(Protocol):
         ...
 
     async def outside(self, call: Callable[[], R]) -> R:
-        """Make a blocking call that is no call of holdfast, without blocking an event loop."""
+        """Make a blocking call that isn't a call of holdfast, without blocking an event loop."""
         ...
 
     def run(self, main: Callable[[], Coroutine[Any, Any, R]], within: float) -> R:

@@ -18,8 +18,8 @@ async def test_another_family_is_refused_by_name_and_left_alone(at: Scene) -> No
     foreign = {
         "a plain lock": lambda: at.redis.set(name, "0a" * 16, px=20_000),
         "a timestamp lock": lambda: at.redis.set(name, stamp),
-        "a list of Redis and no lock": lambda: at.redis.rpush(name, "x"),
-        "a hash of Redis and no lock": lambda: at.redis.hset(name, "field", "x"),
+        "the Redis type list and isn't a lock": lambda: at.redis.rpush(name, "x"),
+        "the Redis type hash and isn't a lock": lambda: at.redis.hset(name, "field", "x"),
     }
     for words, make in foreign.items():
         at.redis.delete(name)
@@ -41,7 +41,7 @@ async def test_another_family_is_refused_by_name_and_left_alone(at: Scene) -> No
         assert name not in [line.name for line in await client.inspect(name)]
     with Client(at.server.url) as native, native.lock(name):
         (key,) = at.redis.keys(f"holdfast:*:{name}")
-        with pytest.raises(ConfigError, match="a line of holdfast's own"):
+        with pytest.raises(ConfigError, match="a line of holdfast"):
             await client.lock(key.decode()).acquire(blocking=False)
 
 

@@ -44,7 +44,7 @@ async def test_an_expired_permit_is_lost_and_returned_once(at: Scene) -> None:
 
 @played()
 async def test_another_number_than_the_peers_is_refused_and_stays(at: Scene) -> None:
-    at.redis.set(at.name, 3)  # nobody holds any, and still it is theirs
+    at.redis.set(at.name, 3)  # no client holds a permit, and still the key is Redisson's
     with pytest.raises(ConfigError, match="3 permits"):
         await at.client().semaphore(at.name, 8).acquire()
     assert at.redis.get(at.name) == b"3"

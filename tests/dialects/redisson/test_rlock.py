@@ -41,7 +41,7 @@ async def test_a_re_entry_of_a_hold_that_is_not_renewed_restarts_its_lease_as_re
     outer = client.lock(at.name, reentrant=True, ttl=20, auto_renew=False)
     inner = client.lock(at.name, reentrant=True, ttl=60, auto_renew=False)
     async with outer as hold, inner:
-        assert at.redis.hvals(at.name) == [b"1"]  # the count says nothing of it
+        assert at.redis.hvals(at.name) == [b"1"]
         assert 50_000 < at.redis.pttl(at.name) <= 60_000
         assert 50.0 < hold.remaining() <= 60.0
     assert not at.redis.exists(at.name)
@@ -126,7 +126,7 @@ async def test_breaking_a_peers_lock_frees_it_and_wakes_waiters(at: Scene) -> No
     (holder,) = line.holders
     assert holder.owner == at.peer.me
     assert 10.0 < holder.expires_in <= 30.0
-    assert holder.age < 0  # nobody knows
+    assert holder.age < 0  # unknown
     assert await client.break_(at.name, holder.fence + 1) is False
     assert await client.break_(at.name, holder.fence) is True
     assert at.peer.heard() == b"0"

@@ -1,4 +1,4 @@
-"""Requests of tasks whose time is over, or that are more than there are connections."""
+"""Requests whose time limit has expired, and more requests than there are connections."""
 
 from __future__ import annotations
 

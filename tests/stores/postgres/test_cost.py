@@ -212,7 +212,7 @@ def test_jobs_made_and_removed_under_an_open_snapshot_cost_little(
 
 def test_a_take_looks_only_where_something_may_be(server: PostgresServer) -> None:
     def looked_at() -> int:
-        time.sleep(TOLD_S)  # a session tells what it has counted when it ends
+        time.sleep(TOLD_S)  # a session reports its counts when it ends
         ((read,),) = server.ask(
             "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'ready_pkey'"
         )

@@ -26,8 +26,8 @@ def test_the_doctor_command_reports_on_every_part(
     found = {one["subject"]: one for one in json.loads(capsys.readouterr().out)}
     assert code == 0, found
     assert set(found) >= {
-        "server", "pooler", "latency", "clock", "pokes", "schema", "rights", "durability",
-        "timeouts", "connections", "snapshots", "test lock", "hand-over",
+        "server", "pooler", "latency", "clock", "wake-ups", "schema", "rights", "durability",
+        "timeouts", "connections", "snapshots", "test lock", "hand-off",
     }  # fmt: skip
     assert all(one["remedy"] for one in found.values() if one["level"] != "ok")
 
@@ -103,7 +103,7 @@ def test_synchronous_and_asynchronous_standbys_are_distinguished(
     until(lambda: server.ask("SELECT 1 FROM pg_stat_replication"), "it follows")
     until(
         lambda: (worst(server.url)["standbys"].level is Level.OK) is synchronous,
-        "it is told as what it is",
+        "doctor names it",
     )
 
 

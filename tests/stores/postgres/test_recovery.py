@@ -56,7 +56,7 @@ def test_after_a_crash_of_a_relaxed_server_only_old_holders_come_back(
         forget(server)
         server.crash()
         # Then it grants nothing at first
-        assert until(lambda: is_barred(two, "b"), "nobody is let in")
+        assert until(lambda: is_barred(two, "b"), "nothing is granted")
         # And the hold is back with its fence before another claim is granted
         until(lambda: two.inspect("a"), "it is back")
         (claim,) = two.inspect("a")[0].claims
@@ -103,7 +103,7 @@ def test_a_mark_that_came_with_a_dump_is_taken_for_none(new_postgres: NewServer)
         # When the mark of a running server is in another table than the one that it names
         server.ask("UPDATE holdfast.alive SET home = 1")
         # Then nothing is granted in the grace period, and the holder keeps its hold
-        assert until(lambda: is_barred(two, "c"), "nobody is let in")
+        assert until(lambda: is_barred(two, "c"), "nothing is granted")
         with two.lock("d", timeout=20):
             hold.check()
         assert hold.release()
@@ -132,7 +132,7 @@ def test_the_death_of_one_of_its_processes_is_a_crash_too(new_postgres: NewServe
         one.lock("a").acquire().release()
         with server.connect() as doomed:
             os.kill(doomed.info.backend_pid, signal.SIGKILL)
-        assert until(lambda: is_barred(one, "b"), "nobody is let in")
+        assert until(lambda: is_barred(one, "b"), "nothing is granted")
         # Another name is used, because the last release of the first one can be lost: it came just
         # before
         with one.lock("c", timeout=20):
@@ -156,7 +156,7 @@ def test_a_promoted_standby_grants_nothing_at_first(options: str, new_postgres: 
         # When its primary dies and it takes over
         server.kill()
         standby.ask("SELECT pg_promote()")
-        assert until(lambda: is_barred(two, "b"), "nobody is let in")
+        assert until(lambda: is_barred(two, "b"), "nothing is granted")
         # Then the hold is back before another claim is granted
         until(lambda: two.inspect("a"), "it is back")
         with two.lock("b", timeout=20):

@@ -68,13 +68,13 @@ def test_a_wrong_pooler_option_is_noticed_before_any_client_listens(
 def test_doctor_distinguishes_the_kinds_of_poolers(pooler: PgBouncer, sharing: PgBouncer) -> None:
     said = worst(pooler.url + SAID)
     assert said["pooler"].level is Level.OK
-    assert "arrives" in said["pokes"].text
+    assert "arrives" in said["wake-ups"].text
     unsaid = worst(pooler.url)["pooler"]
     assert unsaid.level is Level.WARN
     assert "pooler=session" in unsaid.remedy
     wrong = worst(sharing.url + SAID)
     assert wrong["pooler"].level is Level.FAIL
-    assert "pokes" not in wrong
+    assert "wake-ups" not in wrong
 
 
 def test_a_session_returned_to_the_pooler_listens_to_no_channel(
@@ -84,7 +84,7 @@ def test_a_session_returned_to_the_pooler_listens_to_no_channel(
     asked_when_woken(FACES["sync"], (pooler.url + SAID,) * 2, own_name, 1)
     # Then a session that is used again listens to no channel
     listening = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
-    until(lambda: not bench.ask(listening), "the sessions are given back")
+    until(lambda: not bench.ask(listening), "the sessions are returned to the pool")
     with psycopg.connect(pooler.url, prepare_threshold=None) as plain:
         row = plain.execute("SELECT count(*) FROM pg_listening_channels()").fetchone()
         assert row == (0,)

@@ -49,7 +49,7 @@ def main(url: str, threads: int, ttl: float, seconds: float, descriptors: int) -
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             time.sleep(0.1)
-        with contextlib.suppress(HoldfastError, IndexError):  # nobody holds or waits
+        with contextlib.suppress(HoldfastError, IndexError):  # no claim holds or waits
             came["waiting"] = len(client.inspect("wanted", exact=True)[0].waiters)
         for hold in (kept, wanted):
             try:

@@ -77,7 +77,7 @@ def test_foreign_waiters_are_named_and_left_alone_and_cost_the_holder_nothing(
         assert isinstance(verbs.join(two, wait=False), Refused)
         assert verbs.renew([Renewal(one, held.fence, 30.0)]) == [Held(held.fence, 30.0)]
         assert verbs.client.type(key) == b"list"
-        # When another program overwrites the key while somebody waits, and the holder releases
+        # When another program overwrites the key while a claim waits, and the holder releases
         verbs.client.delete(key)
         assert isinstance(verbs.join(two), Waiting)
         verbs.client.set(key, "theirs")

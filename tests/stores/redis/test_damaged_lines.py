@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.servers.clock import Clock
 from tests.servers.fixtures import NewRedis
-from tests.stores.damaged_lines import Lines, nobody_holds_beside_another
+from tests.stores.damaged_lines import Lines, no_claim_holds_next_to_another
 from tests.stores.redis.ground import RedisGround
 from tests.torture.scale import seed_of, times
 
@@ -20,4 +20,4 @@ def test_clients_that_come_after_damage_exclude_each_other(
         server = new_redis()
     seed = seed_of("damaged lines")
     seeds = iter([*KNOWN, *range(seed, seed + times(5000, 20))])
-    nobody_holds_beside_another(Lines(RedisGround(server), server_clock), seeds)
+    no_claim_holds_next_to_another(Lines(RedisGround(server), server_clock), seeds)

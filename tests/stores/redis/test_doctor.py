@@ -22,7 +22,7 @@ from tests.stores.examined import KEPT, Between, examined, one, troubles
 CANARY = "hunter2"
 #: The subjects of the findings on a server without defects.
 ALL = {
-    "server", "role", "identity", "latency", "clock", "pokes", "rights", "recovery", "memory",
+    "server", "role", "identity", "latency", "clock", "wake-ups", "rights", "recovery", "memory",
     "persistence", "keys",
 }  # fmt: skip
 
@@ -128,7 +128,7 @@ def test_a_wake_up_published_at_another_server_never_arrives(
 ) -> None:
     monkeypatch.setattr(doctor.server, "CHECKS", {})
     monkeypatch.setattr(reach, "LOST_S", 0.1)
-    expect(balanced, "pokes", Level.WARN, "did not arrive")
+    expect(balanced, "wake-ups", Level.WARN, "did not arrive")
 
 
 def test_a_server_that_hides_which_one_it_is(shared_redis: RedisServer) -> None:

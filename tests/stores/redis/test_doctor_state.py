@@ -100,7 +100,7 @@ def test_what_goes_without_is_no_failure(new_redis: NewRedis, right: str) -> Non
 def test_without_the_right_to_a_channel_wake_ups_are_missed(
     new_redis: NewRedis, gone: str, protocol: int
 ) -> None:
-    finding = expect(with_rights(new_redis, gone) + f"protocol={protocol}", "pokes", Level.WARN)
+    finding = expect(with_rights(new_redis, gone) + f"protocol={protocol}", "wake-ups", Level.WARN)
     assert gone in finding.remedy.split()
 
 
@@ -216,7 +216,7 @@ def test_doctor_reports_the_state_of_recovery(new_redis: NewRedis) -> None:
     # When it is used, then it waits for possible holders
     with Client(f"{server.url}?grace=2") as locks:
         assert locks.lock("x").acquire(timeout=10)
-    until(lambda: one(f"{server.url}?grace=2", "recovery").level is Level.OK, "all are let in")
+    until(lambda: one(f"{server.url}?grace=2", "recovery").level is Level.OK, "all are granted")
     # And when it restarts with its records, it counts as another server
     server.restart(data=True)
     expect(f"{server.url}?grace=0.5", "recovery", Level.WARN)

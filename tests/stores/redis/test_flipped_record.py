@@ -29,19 +29,19 @@ def verbs(new_redis: NewRedis) -> Iterator[RecoveryVerbs]:
         yield one
 
 
-def let_in_after(verbs: RecoveryVerbs, name: str) -> float | str:
+def granted_after(verbs: RecoveryVerbs, name: str) -> float | str:
     """Return the seconds until a claim is granted, or the reason why no claim ever is."""
     for step in range(int(4 * LONGEST_S / STEP_S)):
         verbs.at(START + step * STEP_S)
         try:
             answer = verbs.join(claim(name), False)
         except NotYet:
-            verbs.judged()  # as a client asks that is told so
+            verbs.judged()  # as a client that gets this error asks
         except HoldfastError as clear:
             return f"clear: {clear}"
         else:
             return step * STEP_S if isinstance(answer, Held) else repr(answer)
-    return "barred for ever"
+    return "barred without a time limit"
 
 
 @pytest.mark.usual(1)
@@ -62,11 +62,11 @@ def test_no_flipped_bit_of_a_record_bars_for_longer_than_a_record_can(
         flipped = bytearray(whole)
         flipped[bit // 8] ^= 1 << bit % 8
         verbs.at(START)
-        verbs.judged()  # all other records as they were
+        verbs.judged()  # all other records are unchanged
         for one in verbs.client.keys(f"*{name}*"):
             verbs.client.delete(one)
         verbs.client.set(key, bytes(flipped))
-        took = let_in_after(verbs, name)
+        took = granted_after(verbs, name)
         if isinstance(took, str) or took > LONGEST_S + 2 * STEP_S:
             late[bit] = took
     assert late == {}

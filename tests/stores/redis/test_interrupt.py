@@ -1,4 +1,4 @@
-"""Signals whose handlers raise nothing prolong no wait."""
+"""Signals whose handlers raise nothing lengthen no wait."""
 
 from __future__ import annotations
 

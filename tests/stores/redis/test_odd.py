@@ -245,7 +245,7 @@ def test_something_else_that_answers_the_greeting_is_named(hello: bytes, face: F
         async with face.client(one.url) as client:
             with pytest.raises(HoldfastError) as told:
                 await client.lock("x").acquire(timeout=1)
-            named = isinstance(told.value, ConfigError) and "is no Redis" in str(told.value)
+            named = isinstance(told.value, ConfigError) and "isn't a Redis" in str(told.value)
             assert named or hello not in NO_REDIS or face.name == "aio"
             assert named or "object has no attribute" not in str(told.value)
 
@@ -253,7 +253,7 @@ def test_something_else_that_answers_the_greeting_is_named(hello: bytes, face: F
         face.run(main, LONG_S)
 
 
-#: Another program: it answers each request with so many lines; 0: it sends them unasked.
+#: Another program: the number of lines in its reply to each request; 0: lines without a request.
 PROGRAM = """
 import socket, sys, threading
 many = int(sys.argv[1])
@@ -276,7 +276,7 @@ def test_a_program_that_answers_ok_to_everything_is_named(
     many: str, query: str, face: Face
 ) -> None:
     command = [sys.executable, "-c", PROGRAM, many]
-    told = r"is no Redis"
+    told = r"isn't a Redis"
     if many == "0":  # the flood can also fill a buffer, or come before a request
         told += "|took no connection|no request (is under way|expects)|did not answer a INFO"
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:

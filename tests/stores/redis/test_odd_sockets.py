@@ -68,7 +68,7 @@ def test_a_silent_server_blocks_no_call_with_patched_sockets(
     thread = threading.Thread(target=ask, args=(0.5,), daemon=True)
     thread.start()
     thread.join(STUCK_S)
-    assert ended, "the server is silent, and whoever asks it waits for ever"
+    assert ended, "the server is silent, and its client waits without a time limit"
     assert isinstance(ended[0], StoreUnavailable)
 
 
@@ -109,5 +109,5 @@ def test_a_socket_that_waits_by_itself_gets_a_time_out() -> None:
         thread = threading.Thread(target=ask, daemon=True)
         thread.start()
         thread.join(STUCK_S)
-        assert ended, "the peer is silent, and whoever asks it waits for ever"
+        assert ended, "the peer is silent, and its client waits without a time limit"
         assert ended == [False]

@@ -29,7 +29,7 @@ lag.watch()
 
 
 async def hold_all(face: Face, url: str, name: str, ready: Event, over: Event) -> list[str]:
-    """Hold some locks until ``over``; return those that were lost or couldn't be released."""
+    """Hold some locks until ``over``; return the holds that were lost or not released."""
     wrong: list[str] = []
 
     def lost(hold: Any, reason: object) -> None:

@@ -1,4 +1,4 @@
-"""Which holders are restored on a server that has forgotten them, in which place, and when."""
+"""Holders are restored on a server that has forgotten them, each in its place."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_strict_recovery_with_a_longer_window_takes_a_server_of_that_age_for_you
 ) -> None:
     verbs.up(up)
     verbs.know()
-    with promised("nobody is let in beside who may hold"):
+    with promised("no grant while another client can hold"):
         assert verbs.judged(60.0, strict=True).seconds == window
 
 
@@ -81,7 +81,7 @@ def test_no_flush_takes_the_window_away_from_a_young_server(verbs: RecoveryVerbs
     verbs.at(START)
     verbs.up(2)
     verbs.know()
-    with promised("nobody is let in beside who may hold"):
+    with promised("no grant while another client can hold"):
         assert verbs.judged()[1:3] == (WINDOW_S, b"r")
         barred(verbs, claim())
 

@@ -71,9 +71,9 @@ def test_no_token_brings_back_a_hold_that_a_restart_has_lost(
     locks = new_client(url(server, f"grace={LONG_S}"))
     for passed, wrong in ((over, NotHeld), (ours, NotHeld), (foreign, ConfigError)):
         for verb in (across.find, across.release, renewed):
-            with promised("a hold that is over stays over"), pytest.raises(wrong):
+            with promised("an ended hold stays ended"), pytest.raises(wrong):
                 run_sync(verb(locks._ctx, passed))
-    with promised("nobody holds what only a token speaks of"):
+    with promised("a token alone restores no hold"):
         assert not [one for name in "xy" for one in locks.inspect(name, exact=True)]
 
 

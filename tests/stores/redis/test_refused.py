@@ -1,4 +1,4 @@
-"""A server that refuses, is silent, needs TLS, or is no Redis: a clear error, soon."""
+"""A server that refuses, is silent, needs TLS, or isn't a Redis: a clear error, soon."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def foreign(locks: Client, server: RedisServer) -> None:
         hold = locks.lock("foreign").acquire()
         thread = threading.Thread(target=pass_through, args=(locks, "foreign"))
         thread.start()
-        until(lambda: waiters(locks, "foreign"), "somebody waits")
+        until(lambda: waiters(locks, "foreign"), "a client waits")
         assert hold.release()
         thread.join(10)
 
@@ -223,7 +223,7 @@ def test_the_rights_of_the_page_suffice_and_none_is_unused(
     server: RedisServer, protocol: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a server that counts calls, and has none of the scripts
-    for listening in (ear, port):  # or nobody waits long enough to ask for a sign of life
+    for listening in (ear, port):  # otherwise no client waits long enough to check the server
         monkeypatch.setattr(listening, "SILENT_S", 0.3)
     server.ask("ACL", "LOG", "RESET")
     server.ask("CONFIG", "RESETSTAT")

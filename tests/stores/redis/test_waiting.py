@@ -1,4 +1,4 @@
-"""How a waiter is notified of its grant, and how it handles each message."""
+"""A waiter is notified of its grant, and handles each message."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Desk:
         return answer
 
     def line_up(self, name: str) -> tuple[Claim, Claim, Waiting]:
-        """Return a holder and a waiter, and what the waiter was told."""
+        """Return a holder, a waiter, and the replies that the waiter got."""
         first, second = claim(name), claim(name)
         self.hold(first)
         return first, second, self.stand(second)

@@ -1,4 +1,4 @@
-"""What the shared tests must know of a store in an SQL database.
+"""The properties of a store in an SQL database, for the shared tests.
 
 Each store has a subclass of `Bench`, which its ``conftest.py`` returns as the fixture ``bench``.
 """

@@ -56,7 +56,7 @@ def test_a_waiter_asks_rarely(counting: Counting) -> None:
         for one in crew:
             one.start()
         until(lambda: len(client.inspect("busy")[0].waiters) == CREW, "all wait")
-        time.sleep(0.5)  # who has just begun to wait looks more often
+        time.sleep(0.5)  # a new waiter polls more often
         # When they have waited for a while
         counting.verbs()
         begun = time.monotonic()

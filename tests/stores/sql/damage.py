@@ -8,7 +8,7 @@ from typing import Any
 from holdfast import Client
 from holdfast.core.model import Kind
 from tests.servers.clock import Clock
-from tests.stores.damaged_lines import Lines, nobody_holds_beside_another
+from tests.stores.damaged_lines import Lines, no_claim_holds_next_to_another
 from tests.stores.pauses import a_damaged_pause_ends_with_the_failure
 from tests.stores.rows import RowsGround
 from tests.stores.sql.bench import Bench
@@ -34,4 +34,4 @@ def test_clients_that_come_after_damage_exclude_each_other(
     ground = RowsGround(server.url, server.ask, schema, f"{prefix}lines", f"{prefix}claims")
     seed = seed_of("damaged lines")
     seeds = iter(range(seed, seed + times(5000, 35)))
-    nobody_holds_beside_another(Lines(ground, server_clock, tuple(Kind)[:3]), seeds)
+    no_claim_holds_next_to_another(Lines(ground, server_clock, tuple(Kind)[:3]), seeds)

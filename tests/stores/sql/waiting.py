@@ -24,7 +24,7 @@ from tests.stores.sql.bench import Bench
 from tests.stores.sql.queueing import WITHIN_S
 
 NOT_HELD = Gone(Loss.EXPIRED)
-#: The ttl of a waiter in seconds, and the time by which its place is prolonged in the table.
+#: The ttl of a waiter in seconds, and the time by which its place is renewed in the table.
 TTL_S, LATER_US = 60.0, 20_000_000
 
 
@@ -61,7 +61,7 @@ def test_a_process_that_never_joined_can_ask_for_a_claim(
     assert isinstance(told, Waiting)
     assert told[:2] == (waiting.ticket, 1)
     assert place(bench, own_name)[1] > before
-    # When the holder leaves, then the process that asked last is told of the grant
+    # When the holder leaves, then the process that asked last gets the grant
     assert run_sync(store.leave(Leave(own_name, holder.id, held.fence), WITHIN_S))
     assert run_sync(other.wait(waiter, told, 20.0)) == Granted(waiting.ticket)
     # And both can ask for the whole lease, and renew it

@@ -100,4 +100,4 @@ class SqliteGround:
             with contextlib.closing(sqlite3.connect(self._path, timeout=5)) as one, one:
                 return one.execute(statement, values).fetchall()
         except sqlite3.Error:
-            return []  # it is being made, or says no
+            return []  # it is being made, or refuses

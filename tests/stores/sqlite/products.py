@@ -1,4 +1,4 @@
-"""A lock, a job and a value: how one process has it, and how another one gets it afterwards."""
+"""A lock, a job and a value: held by one process, and then acquired by another one."""
 
 from __future__ import annotations
 

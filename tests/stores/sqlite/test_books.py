@@ -78,7 +78,7 @@ def fill(path: Path, turns: int) -> None:
     with Child(works) as child:
         assert child.end() == -signal.SIGKILL
     with Client(f"sqlite://{path}") as client:
-        client.queue("q").stats()  # and the last one who closes it copies the log back
+        client.queue("q").stats()  # and the last client that closes it copies the log back
 
 
 @pytest.fixture(scope="module")
@@ -235,10 +235,10 @@ def judged(path: Path, before: set[str]) -> Iterator[str]:
             return
         told_of = gone(said) + [one.text for one in said if one.subject == "renamed"]
         if (missing := before - ids(path)) and not told_of:
-            yield f"{len(missing)} are gone, and nobody says so"
+            yield f"{len(missing)} are gone, and no error reports it"
         (again,) = told(path)
         if again.level is not Level.OK:
-            yield f"mended, and still wrong: {again.text}"
+            yield f"repaired, and still wrong: {again.text}"
     audit(path)
     drain(path)
     audit(path)
@@ -261,5 +261,5 @@ def test_any_damage_is_found_and_repaired_or_refused(versions: list[bytes], tmp_
         except (Exception, AssertionError) as failure:
             wrong.append(f"{what}: {failure!r}")
         shutil.rmtree(folder)
-    with promised("damaged queues are found, and mended or refused"):
+    with promised("damaged queues are found, and repaired or refused"):
         assert not wrong, "\n".join(wrong)

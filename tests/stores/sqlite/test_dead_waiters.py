@@ -86,7 +86,7 @@ def test_verbs_are_bounded_and_the_living_served_behind_thousands_of_dead(
     desk: Callable[..., Desk], path: Path, monkeypatch: pytest.MonkeyPatch, how: str, living: int
 ) -> None:
     here = desk("?wake=poll")
-    monkeypatch.setattr(here.engine, "_flush", here.engine._send)  # nobody clears up beside
+    monkeypatch.setattr(here.engine, "_flush", here.engine._send)  # no other client cleans up
     with Crowd(here, path, living) as crowd:
         if how == "killed":
             crowd.subject.kill()

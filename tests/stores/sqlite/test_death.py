@@ -33,7 +33,7 @@ from tests.stores.sqlite.products import (
     job,
     value,
 )
-from tests.stores.sqlite.test_gate import gate_is_free
+from tests.stores.sqlite.test_gate import mutex_is_free
 
 #: Maximum seconds until the next waiter holds after a death: the median, and the worst case. An
 #: idle machine needs 5 ms, a busy one 50 ms. An unnoticed death would cost one or two seconds.
@@ -64,7 +64,7 @@ def test_what_a_killed_process_had_is_free_long_before_its_lease_ends(
             waiters = [face.start(partial(use, who, inside, 10.0)) for who in (one, another)]
             await face.sleep(0.3)
             assert not entered
-            # When the process that has it is killed
+            # When the holding process is killed
             killed = time.monotonic()
             dying.send(signal.SIGKILL)
             for waiter in waiters:
@@ -269,7 +269,7 @@ def test_a_living_child_does_not_keep_its_dead_parents_file_mutex(path: Path, he
 
     with Child(sits) as parent:
         orphan = int(parent.hear())
-        until(lambda: not gate_is_free(path), "the parent holds the file mutex", 5.0)
+        until(lambda: not mutex_is_free(path), "the parent holds the file mutex", 5.0)
         parent.send(signal.SIGKILL)
         parent.end()
     # Then the file mutex is free, although its child lives

@@ -174,4 +174,4 @@ def test_in_a_child_the_connection_of_its_parent_stays_open(tmp_path: Path) -> N
 def test_a_connection_that_was_never_opened_is_forgotten_in_silence(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.OperationalError):
         sqlite3.connect(f"file:{tmp_path}/none?mode=rw", uri=True, factory=Closing)
-    gc.collect()  # what is said there fails the test
+    gc.collect()  # a message of this fails the test

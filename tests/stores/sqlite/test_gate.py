@@ -46,7 +46,7 @@ def sitting(path: Path) -> Iterator[int]:
         yield child.pid
 
 
-def gate_is_free(path: Path) -> bool:
+def mutex_is_free(path: Path) -> bool:
     """Return True if no process has locked the file mutex."""
     if not path.exists():
         return True
@@ -58,10 +58,10 @@ def gate_is_free(path: Path) -> bool:
         return True
 
 
-def gate_becomes_free(path: Path) -> None:
+def mutex_becomes_free(path: Path) -> None:
     end = time.monotonic() + 5
-    while not gate_is_free(path):
-        assert time.monotonic() < end, "the gate stays locked"
+    while not mutex_is_free(path):
+        assert time.monotonic() < end, "the file mutex stays locked"
 
 
 def test_without_new_threads_a_locked_file_mutex_is_awaited(
@@ -83,7 +83,7 @@ def test_without_new_threads_a_locked_file_mutex_is_awaited(
         opens.join()
 
 
-def test_a_new_client_is_told_which_stopped_process_holds_the_file_mutex(
+def test_the_error_of_a_new_client_names_the_stopped_holder_of_the_file_mutex(
     path: Path, desk: Callable[..., Desk]
 ) -> None:
     with sitting(path) as pid:
@@ -104,7 +104,7 @@ def test_a_waiter_that_gave_up_leaves_the_file_mutex_to_others(path: Path, here:
             # When the stopped process continues, and the kernel grants the lock to that thread
             os.kill(pid, signal.SIGCONT)
         # Then the file mutex doesn't stay locked
-        gate_becomes_free(path)
+        mutex_becomes_free(path)
         assert here.free()
 
 
@@ -129,11 +129,11 @@ def test_giving_up_at_the_moment_of_the_grant_is_one_or_the_other(path: Path, he
             entered += 1
             about *= 0.95  # where the machine is slow, the opener is late as well
             # Then the caller holds the file mutex alone...
-            assert not gate_is_free(path)
+            assert not mutex_is_free(path)
             gate.exit()
         opener.join()
         # ...or no process holds it
-        gate_becomes_free(path)
+        mutex_becomes_free(path)
     print(f"{entered} of 200 came in")
     os.close(other)
     assert 10 <= entered <= 190
@@ -167,7 +167,7 @@ def test_a_signal_handler_that_calls_back_in_is_refused(here: Desk) -> None:
     def handler(number: int, frame: FrameType | None) -> None:
         try:
             here.free()
-        except NotSupported as refused:  # which nobody tries again
+        except NotSupported as refused:  # which no client tries again
             told.append(refused)
 
     def work(files: object, now: float) -> str:

@@ -44,7 +44,7 @@ ANSWERS: dict[str, tuple[Callable[[Queue], Any], Callable[[Queue, Any], object],
     "ack": (lambda q: q.take(timeout=0), lambda q, job: job.ack(), True),
     "retry": (lambda q: q.take(timeout=0), lambda q, job: job.retry(), True),
     "dead letter": (lambda q: q.take(timeout=0), lambda q, job: job.dead_letter(), True),
-    "give back": (lambda q: q.take(timeout=0), lambda q, job: job.release(), True),
+    "release": (lambda q: q.take(timeout=0), lambda q, job: job.release(), True),
     "revive": (lambda q: q.take(timeout=0).dead_letter(), lambda q, _: q.retry_dead(), 1),  # type: ignore[union-attr]
     "purge": (lambda q: None, lambda q, _: q.purge(), 2),
 }
@@ -92,7 +92,7 @@ def test_acks_are_true_while_the_file_mutex_is_deleted_repeatedly(path: Path, ur
         acked = [one for some in list(pool.map(work, range(3), timeout=100)) for one in some]
         over.set()
     # Then each job was acked once, and its worker got True
-    with promised("an ack that counted says so"):
+    with promised("an ack that took effect returns True"):
         assert sorted(acked) == [(job, True) for job in range(jobs)]
     assert audit(path) == {"q": (0, 0, 0)}
 

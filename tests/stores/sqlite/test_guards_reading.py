@@ -1,4 +1,4 @@
-"""Reads of refresh guards' values: never of an old value, and seldom from the file."""
+"""Reads of refresh guards' values: never of an old value, and rarely from the file."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def test_a_writer_killed_during_a_change_leaves_reads_correct(url: str, client: 
     guard: Any = client.guard("g", ttl=60)
     for number, verb in enumerate(("enter__", "exit__", "exit__")):
         assert guard.get(lambda number=number: number) == number
-        assert guard.get(never) == number  # which is kept from now on
+        assert guard.get(never) == number  # which is kept after this
 
         def dies(_: Child, at: int = number, verb: str = verb) -> None:
             theirs = Client(url).guard("g", ttl=60)

@@ -288,7 +288,7 @@ def test_a_wake_up_follows_no_link(top: Path) -> None:
                 other.recv(100)
 
 
-@pytest.mark.skipif(not ROOT, reason="only root can become somebody else who may only read")
+@pytest.mark.skipif(not ROOT, reason="only root can become a user that may only read")
 @pytest.mark.parametrize("what", ["folder", "every file"])
 def test_a_user_who_can_only_read_the_folder_blocks_no_client(what: str, top: Path) -> None:
     # Given a folder that all users can list, and a stranger that locks every file it can open

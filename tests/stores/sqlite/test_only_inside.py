@@ -87,5 +87,5 @@ def test_no_commit_or_checkpoint_happens_outside_the_file_mutex(path: Path) -> N
             time.sleep(0.001)
     print(f"samples {dict(samples)}, outside {dict(outside)}")
     # Then no client holds a lock of a commit or a checkpoint
-    with promised("no commit and no checkpoint outside the gate"):
+    with promised("no commit and no checkpoint without the file mutex"):
         assert not outside.total(), f"{dict(outside)} of {dict(samples)} samples"

@@ -133,7 +133,7 @@ def test_the_remedy_changes_nothing_that_is_there(
     assert not list(target.iterdir())
 
 
-#: What is in the place of the database, and what the error says of it.
+#: The file in place of the database, and the text of the error about it.
 OTHERS: dict[str, tuple[bytes, str]] = {
     "a link": (b"", r"symbolic link.*elsewhere\.db"),
     "a folder": (b"", "not a plain file"),

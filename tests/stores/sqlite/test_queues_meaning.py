@@ -95,7 +95,7 @@ def test_random_verbs_are_answered_as_the_memory_store_answers_them(
     assert set(left.values()) == {0}, left
 
 
-#: Engines with their statements, except those that scan a small table, or list rows in order.
+#: Engines with their statements, except statements that scan a small table, or list rows in order.
 STATEMENTS: dict[str, tuple[Any, Any, set[str]]] = {
     "queues": (
         JobEngine,

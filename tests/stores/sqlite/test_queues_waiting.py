@@ -63,7 +63,7 @@ def test_a_waiter_that_died_costs_the_next_one_nothing(
     path: Path, url: str, client: Client, other: Client
 ) -> None:
     client.queue("q").stats()
-    other.queue("q").stats()  # before, as whoever opens the files clears up
+    other.queue("q").stats()  # before the test, because the first opening cleans up
     with Child(lambda _: Client(url).queue("q").take(timeout=60)) as dead:
         waiting(path, 1)
         dead.send(signal.SIGKILL)

@@ -23,7 +23,7 @@ from tests.stores.sqlite.desk import Desk, claim
 from tests.stores.sqlite.products import Use, each_product, gets, job
 
 NOBODY, GROUP = 65_534, 7777
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -50,7 +50,7 @@ def test_a_waiter_gets_soon_what_another_client_returns_and_leaves_no_file(
                 await go.wait()
                 return "value"
 
-            # Given a client that has it, and another client that waits, for the second time
+            # Given a holder and a waiter, for the second time
             first = face.start(partial(use, here, slow, 5.0))
             await inside.wait()
             with pytest.raises(TimeoutError):

@@ -179,7 +179,7 @@ def kept_out(lock: Any, timeout: float) -> None:
 def refusal(lock: Any) -> str:
     """The message of the refusal; "" if the server was late."""
     with pytest.raises((NotAcquired, StoreUnavailable)) as told, lock:
-        raise AssertionError("the body ran unheld")
+        raise AssertionError("the body ran without the lock")
     return str(told.value) if told.errisinstance(NotAcquired) else ""
 
 
@@ -230,7 +230,7 @@ def never_two(takes: Sequence[Callable[[], AbstractContextManager[object]]]) -> 
 def expire(client: Any, hosts: str = "") -> None:
     """End this client's session on the server, as if the client had been silent for too long.
 
-    ``hosts`` is the server of a client that can't be told now.
+    ``hosts`` is the server of a client that can't be reached now.
     """
     driver = client._ctx.store._port._driver
     session, password = driver.client.client_id

@@ -1,4 +1,4 @@
-"""What the tests of serial queues share: jobs, nodes, and a client's clock."""
+"""Parts that the tests of serial queues share: jobs, nodes, and a client's clock."""
 
 from __future__ import annotations
 

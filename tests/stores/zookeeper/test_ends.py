@@ -51,7 +51,7 @@ def test_the_next_waiter_waits_no_longer_than_a_session(
                 if end == "stopped":
                     # Then the process notices the loss, and leaves the next hold alone
                     holder.signal(signal.SIGCONT)
-                    holder.say("go on")
+                    holder.say("continue")
                     with contextlib.suppress(SubjectGone):  # it could not reach the server in time
                         assert holder.hear() is False
                     hold.check()
@@ -105,7 +105,7 @@ def test_a_leader_that_is_killed_takes_no_hold_with_it(
 
 
 def outlived(url: str, strike: Callable[[], object]) -> None:
-    """Strike a server within the session: the hold and the waiter are still there afterwards."""
+    """Cut off or stop a server within the session: the hold and the waiter survive."""
 
     def answers() -> bool:
         try:

@@ -112,7 +112,7 @@ def test_a_loop_that_is_cut_off_does_each_job_once(
     assert counts(other.queue(own_name)) == (jobs, 0, 0)
 
 
-@pytest.mark.parametrize("then", ["works", "acks", "gives back"])
+@pytest.mark.parametrize("then", ["works", "acks", "releases"])
 def test_a_job_that_another_took_first_costs_the_ack_nothing(
     then: str, new_client: MakeClient, other: Client, own_name: str
 ) -> None:
@@ -125,7 +125,7 @@ def test_a_job_that_another_took_first_costs_the_ack_nothing(
     assert first.payload == 1
     if then == "acks":
         assert first.ack()
-    if then == "gives back":
+    if then == "releases":
         assert first.release()
     with counted(mine) as asked:
         # Then the ack and the take are sent one after the other: the ack counts, and a job is taken

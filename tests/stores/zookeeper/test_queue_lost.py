@@ -161,7 +161,7 @@ def test_the_delivery_of_a_lost_session_comes_again_and_its_ack_is_refused(
             assert another.payload == 2
             assert another.ack()
     assert [one.attempts for one in letters] == [2]
-    assert "heard of no more" in letters[0].reason
+    assert "did not renew" in letters[0].reason
 
 
 def test_a_delivery_is_believed_in_for_no_longer_than_a_session_allows(

@@ -25,7 +25,7 @@ LOGINS = """Server {
 
 @pytest.fixture
 def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Log nothing, because that would keep sockets; collect those that kazoo leaves open."""
+    """Log nothing, because that would keep sockets; collect the sockets that kazoo leaves open."""
     caplog.set_level("CRITICAL", "holdfast.kazoo")
     yield
     gc.collect()

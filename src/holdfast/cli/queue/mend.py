@@ -18,7 +18,7 @@ from ..text import count, say, visible
 
 #: The exit status if nothing was changed: no job matched, or the user answered no.
 NOT_DONE = 1
-#: Maximum number of jobs that are read for a message about ids that are no dead letters.
+#: Maximum number of jobs that are read for a message about ids that aren't dead letters.
 LOOK_MAX = 1000
 
 

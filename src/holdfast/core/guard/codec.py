@@ -17,7 +17,7 @@ ELSEWHERE = b"e"
 
 
 class Damaged(ConfigError):
-    """The stored bytes are no value of this guard, or the guard's codec can't read them."""
+    """The stored bytes aren't a value of this guard, or the guard's codec can't read them."""
 
 
 class Codec(Protocol):

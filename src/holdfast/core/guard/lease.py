@@ -16,8 +16,8 @@ from .ports import guards_of
 class DutyLease(Lease):
     """The state of one refresh lease; see ``Lease``.
 
-    A loss is no failure: the caller that computed the value can still use it, but the store refuses
-    the value.
+    A loss isn't a failure: the caller that computed the value can still use it. But the store
+    refuses the value.
     """
 
     kind = "duty"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: The reason recorded for a job whose lease expired because its worker did not renew it.
-EXPIRED_REASON = "the lease ended, as {} was heard of no more"
+EXPIRED_REASON = "the lease expired: {} did not renew it"
 #: Seconds: a queue can start in one moment as many deliveries as its rate allows in this time.
 BURST_S = 0.1
 

@@ -136,7 +136,7 @@ class QueueBase:
             if not _KEYS.issuperset(given):
                 odd = min(checks.shown(key) for key in given if key not in _KEYS)
                 raise ConfigError(
-                    f"{odd} is no part of a job; known: {', '.join(_PARTS)}. Wrap a payload "
+                    f"{odd} isn't a part of a job; known: {', '.join(_PARTS)}. Wrap a payload "
                     'that is a mapping as {"payload": {...}}'
                 )
             if "payload" not in given:
@@ -299,5 +299,5 @@ def _state(value: Any) -> JobState | None:
     known = {str(one): one for one in JobState}
     if not isinstance(value, str) or value not in known:
         given = checks.shown(value)
-        raise ConfigError(f"state={given} is no state of a job; known: {', '.join(known)}")
+        raise ConfigError(f"state={given} isn't a state of a job; known: {', '.join(known)}")
     return known[value]

@@ -1,4 +1,4 @@
--- Whether this string is the expiry time of a timestamp lock. Such a key has no TTL.
+-- True if this string is the expiry time of a timestamp lock. Such a key has no TTL.
 local function stamped(held, left)
   return left == -1 and #held >= 10 and #held <= 14 and string.find(held, '^1%d+$')
 end

@@ -203,7 +203,7 @@ def _strange(reply: Reply, label: str) -> Exception:
         if reply.code in _OF_A_CLUSTER:
             return ConfigError(
                 f"{label} is a node of a cluster ({reply}), which this dialect can't use: keep the "
-                "locks that are shared with Redisson on a server that is no cluster"
+                "locks that are shared with Redisson on a server that isn't a cluster"
             )
         return refused(reply, label)
     return StoreUnavailable(f"{label} answered what no script of holdfast answers: {reply!r:.80}")

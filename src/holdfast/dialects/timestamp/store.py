@@ -113,7 +113,7 @@ class TimestampStore(NoHandover):
         return found
 
     async def _family(self, key: bytes, until: float) -> str:
-        """Return the family of a key that is no string; guess if the server refuses to answer."""
+        """Return the family of a key that isn't a string; guess if the server refuses to answer."""
         try:
             kind = bytes(await self._do(until, b"TYPE", key)).decode()
             if kind != "hash":

@@ -19,8 +19,7 @@ from ...runtime.starting.blocking import DaemonThread
 from .. import drivers
 from ..words import not_opened
 
-#: Seconds between two checks of the limits by the thread; seconds without any limit after which the
-#: thread ends.
+#: Seconds: the interval at which the thread checks the limits; the idle time after which it ends.
 TICK_S, IDLE_S = 0.25, 5.0
 
 

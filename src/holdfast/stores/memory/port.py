@@ -1,4 +1,4 @@
-"""What the verbs need of a runtime: the shared state under its lock, and mailboxes of waiters."""
+"""The port of the memory store: the shared state under its lock, and mailboxes of waiters."""
 
 from __future__ import annotations
 

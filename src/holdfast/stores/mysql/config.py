@@ -116,7 +116,7 @@ def settings(url: StoreURL) -> Settings:
     by_default = TLS[2] if options.get("ssl_ca") else TLS[0]
     if files and options.get("ssl_mode", by_default) == TLS[0]:
         raise ConfigError(
-            f"{url.scheme}:// option {files[0]}: this connection goes without TLS; leave it out, "
+            f"{url.scheme}:// option {files[0]}: this connection doesn't use TLS; leave it out, "
             "or write ssl_mode=verify_identity"
         )
     found = Settings(

@@ -1,4 +1,4 @@
-"""What the verbs need of the connections to MySQL and MariaDB, and how a waiter looks.
+"""The port to MySQL and MariaDB: the requests of the verbs, and the polls of a waiter.
 
 There are no wake-ups: a waiter polls, with growing pauses. A *look* is one poll. It neither locks
 nor writes anything.

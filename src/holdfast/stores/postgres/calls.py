@@ -243,7 +243,7 @@ class LockCalls(Calls):
         "change.new_id:id? change.claim.spec.owner:b $window $relaxed",
         name="stand",
     )
-    #: Asks for one claim that waits, or renews it if it is held.
+    #: Asks if it is the turn of one waiting claim; renews the claim if it is held.
     turn: Row[[Claim, str]] = Row(
         "claim.spec.name:b claim.id:t claim.spec.ttl:us $patience address:t $zero $none "
         "claim.spec.owner:b $window $relaxed",

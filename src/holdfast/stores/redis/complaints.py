@@ -129,7 +129,7 @@ def complaint(error: ServerSaid, label: str) -> HoldfastError:
 
 def no_redis(label: str, why: str) -> str:
     """The message for a peer that answers as no Redis does."""
-    return f"the peer at {label} is no Redis, or a proxy in between is wrong: {why:.200}"
+    return f"the peer at {label} isn't a Redis, or a proxy changes the messages: {why:.200}"
 
 
 def _right(text: str) -> str:

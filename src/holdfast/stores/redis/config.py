@@ -231,7 +231,7 @@ def _check_tls(scheme: str, kind: str, arguments: Mapping[str, Any]) -> None:
         if kind == "tcp":
             remedy += f", or write {scheme.replace('valkey', 'valkeys').replace('redis', 'rediss')}"
         raise ConfigError(
-            f"{scheme}:// option {said[0]}: this connection goes without TLS; {remedy}"
+            f"{scheme}:// option {said[0]}: this connection doesn't use TLS; {remedy}"
         )
 
 
@@ -257,7 +257,7 @@ def _database(url: StoreURL) -> int:
     text = url.path.replace("/", "")
     if text and not (text.isascii() and text.isdigit() and len(text) < 10):
         raise ConfigError(
-            f"{url._replace(path='')}: the path is no database; a {url.scheme}:// URL "
+            f"{url._replace(path='')}: the path isn't a database; a {url.scheme}:// URL "
             f"has its number there, as in {url.scheme}://localhost:6379/0"
         )
     return int(text or 0)

@@ -61,7 +61,7 @@ class Port(Protocol):
     Each verb ends within ``within`` seconds, or raises ``StoreUnavailable``, which names the
     request, the server and the time. An error reply of the server is returned as a value,
     ``ServerSaid``, and not raised. The port itself handles NOSCRIPT: it loads all scripts and sends
-    the call again, on the same connection. After an error from a server that is no primary
+    the call again, on the same connection. After an error from a server that isn't primary
     (READONLY, LOADING, MASTERDOWN, MOVED), it returns that reply and drops the connection.
 
     The reply to an interrupted verb (Ctrl-C, a cancellation) is never read as the reply to another

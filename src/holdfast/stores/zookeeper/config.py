@@ -46,7 +46,7 @@ def lease_of(session: float) -> float:
     """Return the lease that an answered write gives, in seconds from when it was sent.
 
     ``session`` is the length of the session in seconds. The leader counts a session from the last
-    sign of life of its client. A request through a follower, even a write, is no sign of life for
+    sign of life of its client. A request through a follower, even a write, isn't a sign of life for
     the leader: the follower reports the clients that it has seen, twice per tick. So if a follower
     is cut off just as it answers a write, the leader may count from an earlier sign of life. That
     sign of life is older than the write by at most the silence before the write plus half a tick.
@@ -118,7 +118,7 @@ def settings(url: StoreURL) -> Settings:
         )
     for one in hosts:
         if not _HOST.fullmatch(one):
-            raise ConfigError(f"{url}: this is no host and port; write host or host:{PORT}")
+            raise ConfigError(f"{url}: this isn't a host and port; write host or host:{PORT}")
     full = ",".join(one if re.search(r":\d+$", one) else f"{one}:{PORT}" for one in hosts)
     chroot = _chroot(url.path)
     options = url.options
@@ -173,7 +173,7 @@ def _tls(options: Mapping[str, Any]) -> dict[str, Any]:
     if options.get("tls", "on" if files else "off") != "on":
         if said:
             raise ConfigError(
-                f"zookeeper:// option {said[0]}: this connection goes without TLS; leave it out, "
+                f"zookeeper:// option {said[0]}: this connection doesn't use TLS; leave it out, "
                 "or write tls=on"
             )
         return {}

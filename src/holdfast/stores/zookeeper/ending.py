@@ -32,7 +32,7 @@ class Ending(NoHandover, abc.ABC):
     #: The reason why this store has no refresh guards.
     no_guards = (
         "ZooKeeper keeps every node in the memory of each server, takes 1 MiB at most for one, and "
-        "has a majority write each change to disk, so it is no place for cached values"
+        "has a majority write each change to disk, so it isn't suited for cached values"
     )
 
     def __init__(self, port: Port, session: float) -> None:

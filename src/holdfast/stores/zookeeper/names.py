@@ -30,7 +30,7 @@ from ...errors import ConfigError
 
 KAZOO, CURATOR, SIMPLE = "kazoo", "curator", "simple"
 RECIPES = (KAZOO, CURATOR, SIMPLE)
-#: Folder with one node per session. It is no lock's folder: encoded names never begin with a dot.
+#: Folder with one node per session. No lock has this folder: encoded names never begin with a dot.
 SESSIONS = ".sessions"
 #: The layout of the nodes. A release with layout 2 makes the node `mark_of` (2) before any other.
 LAYOUT = 1
@@ -75,7 +75,7 @@ def encoded(name: str) -> str:
 
 
 def decoded(part: str) -> str | None:
-    """Decode a name; None if the text is no encoded name.
+    """Decode a name; None if the text isn't an encoded name.
 
     >>> decoded("order%2F42"), decoded("a%2f"), decoded(".sessions")
     ('order/42', None, None)

@@ -4,7 +4,7 @@ An adapter (`Ground`) lists the items that a store keeps for the names of a roun
 of them. A round plays the scenario of ``scene.py`` on one of the faces, with a holder, a waiter, a
 queue and a refresh guard; before one of its acts one item is damaged. `Verdict` lists violations:
 
-    raw exception   an act raised an exception that is no `HoldfastError`
+    raw exception   an act raised an exception that isn't a `HoldfastError`
     stuck           an act took longer than its bound
     two holders     two holds of one name were both valid for longer than the store's docs allow
     locked          long after the damage, use of the name neither works nor raises a clear error

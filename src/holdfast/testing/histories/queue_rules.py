@@ -13,7 +13,7 @@ each group is read once.
                        previous execution
     once               an acked job is never delivered again, and has left the queue
     believed           a delivery can be settled until its deadline
-    accepted           only jobs that were put are executed; a job that was put once is no duplicate
+    accepted           only jobs that were put are executed; a job put once isn't a duplicate
 
 Only what is certain counts as a violation. An execution counts from the return of take until the
 first of these: the job is about to be settled, the loss is known, the worker is killed, or the

@@ -68,7 +68,7 @@ class SimRuntime:
         return f"{self._ids.getrandbits(128):032x}"
 
     def interrupts(self, failure: BaseException) -> bool:
-        """Return True for an interrupt from outside: such a failure is no `Exception`."""
+        """Return True for an interrupt from outside: such a failure isn't an `Exception`."""
         return not isinstance(failure, Exception)
 
     def flow(self) -> Hashable:

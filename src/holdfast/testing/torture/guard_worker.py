@@ -82,7 +82,7 @@ class Worker(Process):
     async def work(self) -> None:
         """Run all threads or tasks until the message to end."""
         lanes = [self._face.start(self._lane) for _ in range(LANES)]
-        while not self.told_to_end():
+        while not self.asked_to_end():
             await self._face.sleep(0.02)
         self._ended = True
         for lane in lanes:

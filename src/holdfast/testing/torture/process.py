@@ -44,13 +44,13 @@ class Process:
 
     async def work(self) -> None:
         """Execute turns until the message to end."""
-        while not self.told_to_end():
+        while not self.asked_to_end():
             await self.turn()
 
     async def turn(self) -> None:
         """Execute one turn. A subclass replaces this method, or ``work``."""
 
-    def told_to_end(self) -> bool:
+    def asked_to_end(self) -> bool:
         """Read the next message, if any; return True if it is "end" or the parent is gone."""
         try:
             told = self._stage.hear(0.0)

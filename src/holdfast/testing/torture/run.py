@@ -190,14 +190,14 @@ class Run:
         awake = [who for who in self.workers if who not in self.stopped and who not in self._new]
         if not awake or sum(self.strikes.values()) >= self.most:
             return
-        who, what = self.dice.choice(self.aim(awake)), self._next_strike()
+        who, what = self.dice.choice(self.aim(awake)), self._next_fault()
         self.strikes[what] += 1
         try:
             self._do(what, who)
         except SubjectGone:
             self._gone(who)
 
-    def _next_strike(self) -> str:
+    def _next_fault(self) -> str:
         """Return the next fault: each listed fault comes once, in random order, before repeats."""
         if not self._pack:
             self._pack = [*self.options.strikes]

@@ -42,7 +42,7 @@ def test_a_server_that_lost_its_data_delivers_nothing_while_workers_may_believe(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
     server = new_redis()
-    address = f"{server.url}?grace=3"  # a worker that stands still for a second is heard in that
+    address = f"{server.url}?grace=3"  # a worker that pauses for a second renews in this time
     queue = new_client(address).queue("q", ttl=30)
     queue.put("first", group="g")
     job = queue.take(timeout=5)

@@ -19,9 +19,9 @@ EACH = times(12, 4)
 #: goes to another shard, and one job stays delivered.
 OTHERWISE = frozenset(
     {
-        "a_duplicate_is_dropped_and_says_so",
-        "neither_lane_starves_the_other",
-        "what_a_take_gives_back_comes_behind_those_that_were_due",
+        "a_duplicate_is_dropped_and_reported",
+        "neither_groups_nor_ungrouped_jobs_starve",
+        "a_job_that_a_take_releases_comes_after_the_jobs_that_were_due",
     }
 )
 #: Cases of queues whose jobs, rates or dead letters are in several shards.

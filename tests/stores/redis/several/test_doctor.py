@@ -51,7 +51,7 @@ def test_a_cluster_that_is_whole_and_one_that_is_not(new_cluster: Callable[..., 
     found = examined(cluster.url)
     assert found["cluster"][0].text.startswith("3 primaries have 16,384 of 16,384 slots")
     assert len(found["node"]) == 2
-    for subject in ("pokes", "rights", "keys", "persistence"):
+    for subject in ("wake-ups", "rights", "keys", "persistence"):
         assert [each.level for each in found[subject]] == [Level.OK], subject
     # When one node refuses to write
     last = cluster.servers[2]

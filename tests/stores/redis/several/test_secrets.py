@@ -34,7 +34,7 @@ def refused(url: str, words: str) -> None:
                 with pytest.raises(ConfigError, match=words) as told:
                     await locks.lock("x").acquire(timeout=2)
             assert "open sesame" not in str(told.value)
-            await face.sleep(0.5)  # redis-py says goodbye by TLS while nobody waits for it
+            await face.sleep(0.5)  # redis-py closes TLS while no task waits for it
 
         face.run(main, 60.0)
 

@@ -276,7 +276,7 @@ def test_the_rights_that_the_page_names_suffice_and_none_is_too_much(
 
     def slow() -> int:
         inside.set()
-        time.sleep(1.4)  # by then it was prolonged
+        time.sleep(1.4)  # in this time it was renewed
         return 1
 
     thread = threading.Thread(target=ours.get, args=(slow,))

@@ -33,7 +33,7 @@ BEGIN
     -- was set back.
     IF v_ends <= TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) THEN
       CALL holdfast_queue_end_3(p_queue, v_grp, v_single, IF(v_attempts >= v_tries, 2, 1), v_ends,
-        0, CONCAT('the lease ended, as ', v_owner, ' was heard of no more'), p_now, v_gone);
+        0, CONCAT('the lease expired: ', v_owner, ' did not renew it'), p_now, v_gone);
       SET r_gone = r_gone + v_gone;
     END IF;
   END WHILE;

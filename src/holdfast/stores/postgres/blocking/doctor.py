@@ -164,7 +164,7 @@ _REACH: Table[Visit] = {
     "isolation": _isolation,
     "latency": lambda visit: latency(boottime, lambda: visit.value("SELECT 1"), _BUSY),
     "clock": _clock,
-    "pokes": _pokes,
+    "wake-ups": _pokes,
 }
 
 

@@ -266,8 +266,8 @@ BEGIN
         END IF;
         DELETE FROM loans WHERE take = l.take AND seq = l.seq;
         IF queue_ended(l, g, CASE WHEN l.attempt >= l.attempts_max THEN 'dead' ELSE 'retry' END,
-                l.expires, 0, convert_to('the lease ended, as ', 'UTF8') || l.owner
-                || convert_to(' was heard of no more', 'UTF8'), p_now) THEN
+                l.expires, 0, convert_to('the lease expired: ', 'UTF8') || l.owner
+                || convert_to(' did not renew it', 'UTF8'), p_now) THEN
             many := many + 1;
         END IF;
     END LOOP;

@@ -88,7 +88,7 @@ class Wire(Exchange, asyncio.BufferedProtocol):
     # -- asking ----------------------------------------------------------------------------
 
     def command(self, *words: bytes, within: float) -> Answer:
-        """Send a command that is no script."""
+        """Send a command that isn't a script."""
         return self._plain(words, PLAIN, within)
 
     def confirmed(self, *words: bytes, within: float) -> Answer:

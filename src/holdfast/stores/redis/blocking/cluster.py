@@ -117,7 +117,7 @@ def lost(settings: Settings, places: Sequence[Place], wrong: Exception) -> Holdf
             return error_of(settings, cause)
         if isinstance(cause, said.NoPermissionError) or "not enabled" in str(cause):
             return ConfigError(
-                f"{settings.label} can't be used as a cluster: the server is no node of one "
+                f"{settings.label} can't be used as a cluster: the server isn't a node of one "
                 "(then write redis://), or the user lacks a right: "
                 + rules(str(settings.arguments.get("username") or "default"), "+cluster|slots")
             )

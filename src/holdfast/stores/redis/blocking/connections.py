@@ -39,7 +39,7 @@ CROWDED_S = 0.25
 HANDED_S = 0.05
 #: Scripts that ask for something new; all others are urgent.
 _PATIENT = frozenset({JOIN, JOIN_FREE, PUT, TAKE, BEGIN})
-#: Errors of a server that is no primary: all connections to it are closed (`_farewell`).
+#: Errors of a server that isn't a primary: all connections to it are closed (`_farewell`).
 FAREWELL = DEMOTED | {MOVED, "LOADING"}
 #: Errors of the system that allow no further connection now. Open connections still work.
 _SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
@@ -223,7 +223,7 @@ class Connections(Exchange):
     # -- returning -----------------------------------------------------------------------------
 
     def _give(self, link: Link, reply: Any) -> None:
-        """Return a connection to the pool, unless it leads to a server that is no primary."""
+        """Return a connection to the pool, unless it leads to a server that isn't a primary."""
         if reply.__class__ is ServerSaid and reply.code in FAREWELL:
             self._drop(link)
             self._farewell()
@@ -256,7 +256,8 @@ class Connections(Exchange):
         if isinstance(wrong, OSError):
             raise StoreUnavailable(f"the connection to {self.label} broke: {wrong}") from wrong
         if isinstance(wrong, ValueError) and not isinstance(wrong, ConfigError | UnicodeError):
-            raise StoreUnavailable(f"{self.label} sent bytes that are no reply: {wrong}") from wrong
+            text = f"{self.label} sent bytes that aren't a reply: {wrong}"
+            raise StoreUnavailable(text) from wrong
         raise wrong
 
     # -- their end -----------------------------------------------------------------------------

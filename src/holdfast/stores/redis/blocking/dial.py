@@ -233,7 +233,7 @@ def refused(label: str, wrong: Exception) -> HoldfastError:
 
 
 def unreachable(settings: Settings, wrong: Exception) -> HoldfastError:
-    """The error for a server that could not be reached, or a peer that is no server."""
+    """The error for a server that could not be reached, or a peer that isn't a server."""
     label, text = settings.label, " ".join(without_arguments(str(wrong)).split())
     cause: BaseException | None = wrong
     seen = text
@@ -251,7 +251,7 @@ def unreachable(settings: Settings, wrong: Exception) -> HoldfastError:
             f"ssl_ca_certs=/path/to/ca.pem. The error: {text}"
         )
     if settings.kind == "tls" and ("SSLError" in seen or "SSLEOFError" in seen):
-        return ConfigError(f"{label} supports no TLS, or no common version or cipher: {text}")
+        return ConfigError(f"{label} doesn't use TLS, or has no common version or cipher: {text}")
     usual = said.RedisError | said.RedisClusterException | OSError
     if isinstance(wrong, said.InvalidResponse) or not isinstance(wrong, usual):
         if isinstance(wrong, AttributeError | TypeError):  # redis-py expected another type

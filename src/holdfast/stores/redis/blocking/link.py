@@ -1,8 +1,8 @@
 """One connection, for one thread at a time: a request, its reply, and messages without a request.
 
 The socket blocks, and the kernel ends a read after some milliseconds. So a request with a fast
-reply costs only one write and one read. For a longer wait, the socket is polled instead: after each
-signal, an interrupted read would get its whole time again, and might never end. On Windows, with
+reply costs only one write and one read. For a longer wait, the socket is polled instead. A read
+would start its time limit again after each signal, and might never end. On Windows, with
 TLS, and with sockets of gevent or eventlet, the kernel can't bound a read. There the socket
 measures the time itself.
 
@@ -264,7 +264,7 @@ class Link:
         if self._timed:
             return self._wait(until)
         if boottime() >= until:  # even if more data has come
-            raise TimeoutError("no end of an answer")
+            raise TimeoutError("no complete answer")
         try:
             return self._recv(_BYTES)  # type: ignore[no-any-return]
         except (BlockingIOError, TimeoutError):

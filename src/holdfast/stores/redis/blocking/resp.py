@@ -2,7 +2,7 @@
 
 A reader gets the bytes that arrive, and returns one reply after the other; ``NOTHING`` means that
 no whole reply has arrived. A push (RESP3) is a ``Push``, an error is the value ``ServerSaid``.
-Bytes that are no reply raise ``ValueError``.
+Bytes that aren't a reply raise ``ValueError``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ REPLY_BYTES_MAX = 300 * 1024 * 1024
 TOO_LONG = f"a reply of more than {REPLY_BYTES_MAX >> 20} MiB"
 #: Maximum depth of lists within lists in a reply.
 DEPTH_MAX = 16
-#: Exceptions that readers raise for bytes that are no reply, such as a length beyond all memory, a
-#: list as the key of a map, or an invalid number.
+#: Exceptions that readers raise for bytes that aren't a reply, such as a length beyond all memory,
+#: a list as the key of a map, or an invalid number.
 NO_REPLY = (ValueError, TypeError, MemoryError, OverflowError, IndexError)
 
 
 def strange(wrong: BaseException) -> ValueError:
-    """The error for bytes that are no reply, made from the reader's exception."""
-    return ValueError(f"bytes that are no reply ({type(wrong).__name__}: {wrong!s:.80})")
+    """The error for bytes that aren't a reply, made from the reader's exception."""
+    return ValueError(f"bytes that aren't a reply ({type(wrong).__name__}: {wrong!s:.80})")
 
 
 class Reader(Protocol):

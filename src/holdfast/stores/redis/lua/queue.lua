@@ -319,7 +319,7 @@ local function reap()
   for i = 1, #ended, 2 do
     local take, field = string.sub(ended[i], 1, 32), string.sub(ended[i], 33)
     local known = known_take(take) or LOST
-    local reason = 'the lease ended, as ' .. known[8] .. ' was heard of no more'
+    local reason = 'the lease expired: ' .. known[8] .. ' did not renew it'
     finish(take, known, field, 'r', ended[i + 1] + 0, 0, reason, true)
   end
   flush()

@@ -386,8 +386,8 @@ def explain(
     name = getattr(wrong, "sqlite_errorname", type(wrong).__name__)
     if getattr(wrong, "sqlite_errorcode", 0) in DISK:
         return DiskFailed(
-            f"the disk of {path} failed: {wrong} ({name}). Is it full, or a quota used up? Else "
-            "look into the system's log"
+            f"the disk of {path} failed: {wrong} ({name}). Check if the disk is full or a quota is "
+            "used up; otherwise read the system's log"
         )
     return StoreUnavailable(f"the embedded store {path} failed: {wrong} ({name})")
 

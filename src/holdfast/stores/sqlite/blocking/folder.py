@@ -17,7 +17,7 @@ from ....runtime.opening.blocking import opened
 from .owned import open_folder
 from .paths import Place
 
-#: The form of a session's name; any other name in a row or in the folder is no session.
+#: The form of a session's name; any other name in a row or in the folder isn't a session.
 _SESSION = re.compile("[0-9a-f]{16}").fullmatch
 #: The form of a socket's name.
 _ADDRESS = re.compile(r"[0-9a-f]{16}\.[0-9]{1,12}").fullmatch

@@ -90,6 +90,6 @@ class Attempts:
         if self._handshakes < HANDSHAKES:
             return None
         return ConfigError(
-            f"{label} doesn't use TLS, or no common version: name its secureClientPort, or leave "
-            f"out the options for TLS: {said}"
+            f"{label} doesn't use TLS, or shares no version of TLS with this client: name its "
+            f"secureClientPort, or leave out the options for TLS: {said}"
         )

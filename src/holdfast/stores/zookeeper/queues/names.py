@@ -77,7 +77,7 @@ def entry_start(
 
 
 def read_entry(node: str) -> Entry | None:
-    """Parse the name of an entry; None if the node is no entry.
+    """Parse the name of an entry; None if the node isn't an entry.
 
     >>> read_entry("g!0!0000000007!1!0!0!!!0000000042").first
     '0!0000000007'

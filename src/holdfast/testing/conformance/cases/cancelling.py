@@ -95,7 +95,7 @@ async def wait_for_and_timeout_bound_an_acquire(at: Arena) -> None:
 
     async def by_timeout() -> None:
         async with asyncio.timeout(0.05), at.rival():
-            raise AssertionError("the body ran unheld")
+            raise AssertionError("the body ran without the lock")
 
     async with at.lock():
         for act in (by_wait_for, by_timeout):
@@ -174,7 +174,7 @@ async def a_loss_cancels_the_body_and_becomes_lock_lost(at: Arena) -> None:
 
 
 @case("lock", only="aio", because=BECAUSE)
-async def a_body_that_swallows_the_cancellation_is_told_all_the_same(at: Arena) -> None:
+async def a_body_that_swallows_the_cancellation_still_gets_the_loss(at: Arena) -> None:
     async def body(hold: Any) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(20)
@@ -196,7 +196,7 @@ async def the_bodys_own_exception_beats_the_cancellation(at: Arena) -> None:
 
 
 @case("lock", only="aio", because=BECAUSE)
-async def a_cancellation_from_outside_stays_one(at: Arena) -> None:
+async def a_cancellation_from_outside_stays_a_cancellation(at: Arena) -> None:
     async def holder_task(inside: asyncio.Event) -> None:
         async with at.locks.lock(at.name, cancel_on_lost=True):
             inside.set()
@@ -250,7 +250,7 @@ async def a_client_serves_another_loop_and_a_hold_stays_with_its_own(at: Arena) 
 
 
 @case("lock", only="aio", because=LOOP)
-async def whoever_cancels_all_tasks_does_not_end_the_renewing_for_good(at: Arena) -> None:
+async def renewing_resumes_after_all_tasks_were_cancelled(at: Arena) -> None:
     async with at.lock(ttl=2 * KEPT_S) as first:
         for steps in (0, 3):  # before the renewer has begun, and then while it sleeps
             async with at.locks.lock(at.fresh(str(steps)), ttl=2 * KEPT_S) as hold:

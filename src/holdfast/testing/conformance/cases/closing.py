@@ -16,7 +16,7 @@ TTL_S = 60.0
 
 
 @case("lock")
-async def of_two_closes_at_once_the_second_waits_until_all_is_given_back(at: Arena) -> None:
+async def of_two_closes_at_once_the_second_waits_until_all_is_released(at: Arena) -> None:
     async def leave(*given: Any) -> bool:
         begun.set()
         await at.sleep(0.1)
@@ -55,7 +55,7 @@ async def _end_of_all() -> None:
 
 
 @case("lock", only="aio", because="threads have no event loop")
-async def close_gives_back_what_an_event_loop_holds_that_does_not_run(at: Arena) -> None:
+async def close_releases_the_holds_of_an_event_loop_that_does_not_run(at: Arena) -> None:
     client = at.client()
     lock = client.lock(at.name, ttl=TTL_S)
     async with _idle(at) as loop:
@@ -66,7 +66,7 @@ async def close_gives_back_what_an_event_loop_holds_that_does_not_run(at: Arena)
 
 
 @case("queue", needs=["queues"], only="aio", because="threads have no event loop")
-async def close_returns_what_an_event_loop_works_on_that_does_not_run(at: Arena) -> None:
+async def close_releases_the_job_of_an_event_loop_that_does_not_run(at: Arena) -> None:
     client = at.client()
     queue = client.queue(at.name, ttl=TTL_S)
     put = await queue.put("work")

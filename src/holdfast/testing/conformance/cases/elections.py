@@ -67,7 +67,7 @@ async def run_leads_while_its_function_runs(at: Arena) -> None:
 
 
 @case("election")
-async def run_tells_of_a_lost_term_and_frees_it_after_a_failure(at: Arena) -> None:
+async def run_reports_a_lost_term_and_frees_it_after_a_failure(at: Arena) -> None:
     async def deposed(term: object) -> None:
         await at.others.break_(at.name, term.fence)  # type: ignore[attr-defined]
 
@@ -83,7 +83,7 @@ async def run_tells_of_a_lost_term_and_frees_it_after_a_failure(at: Arena) -> No
 
 
 @case("election")
-async def observers_see_each_new_leader_and_disturb_nobody(at: Arena) -> None:
+async def observers_see_each_new_leader_and_disturb_no_candidate(at: Arena) -> None:
     seen = []
     watched = at.others.election(at.name)
 

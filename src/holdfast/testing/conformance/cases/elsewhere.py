@@ -21,7 +21,7 @@ async def _in_another_loop(at: Arena, work: Callable[[], Coroutine[Any, Any, Any
 
 
 @case("lock", only="aio", because=LOOPS)
-async def a_hold_is_given_back_in_its_own_event_loop_alone(at: Arena) -> None:
+async def a_hold_is_released_only_in_its_own_event_loop(at: Arena) -> None:
     async def elsewhere() -> None:
         for act in (hold.release, hold.extend, lambda: hold.wait_lost(0.01), both.release):
             with raises(ConfigError, "event loop"):
@@ -71,7 +71,7 @@ async def a_body_over_a_delivery_that_ends_in_another_loop_settles_it(at: Arena)
 
 
 @case("lock", only="aio", because=LOOPS)
-async def who_asks_in_a_plain_thread_to_be_told_of_a_loss_is_told_in_the_loop(at: Arena) -> None:
+async def on_lost_set_in_a_plain_thread_is_called_in_the_loop(at: Arena) -> None:
     async def tell(*_: object) -> None:
         told.append(threading.current_thread())
 

@@ -66,7 +66,7 @@ async def an_unbounded_wait_is_served_when_the_name_is_free(at: Arena) -> None:
 
 
 @case(*EXCLUSIVE, needs=["fair"])
-async def those_who_wait_are_served_first_come_first_served(at: Arena) -> None:
+async def waiters_are_served_in_order_of_arrival(at: Arena) -> None:
     served: list[int] = []
     fences: list[int] = []
 
@@ -88,7 +88,7 @@ async def those_who_wait_are_served_first_come_first_served(at: Arena) -> None:
 
 
 @case("lock", needs=["fair", "visible_line"])
-async def those_who_wait_long_keep_their_places(at: Arena) -> None:
+async def waiters_that_wait_long_keep_their_places(at: Arena) -> None:
     async def wait() -> None:
         async with at.rival():
             pass
@@ -111,7 +111,7 @@ async def those_who_wait_long_keep_their_places(at: Arena) -> None:
 
 
 @case(*EXCLUSIVE, needs=["fair"])
-async def a_try_does_not_overtake_those_who_wait(at: Arena) -> None:
+async def a_try_does_not_overtake_the_waiters(at: Arena) -> None:
     async def wait() -> None:
         async with at.rival():
             await inside.wait()
@@ -174,7 +174,7 @@ async def fences_rise_through_all_kinds_that_a_name_is_used_as(at: Arena) -> Non
 
 
 @case(*EXCLUSIVE)
-async def with_raises_not_acquired_and_says_what_on_what_how_long_and_who(at: Arena) -> None:
+async def with_raises_not_acquired_which_names_lock_store_wait_and_holder(at: Arena) -> None:
     ran = False
     async with at.lock() as hold:
         begun = now()
@@ -232,7 +232,7 @@ async def an_acquire_with_a_time_of_its_own_ignores_that_of_the_lock(at: Arena) 
 
 
 @case(*EXCLUSIVE)
-async def an_exception_in_the_body_goes_on_and_the_name_is_free(at: Arena) -> None:
+async def an_exception_leaves_the_body_and_the_name_is_free(at: Arena) -> None:
     with raises(KeyError) as caught:
         async with at.lock():
             raise KeyError("the body's own")
@@ -256,7 +256,7 @@ async def a_hold_is_released_by_any_thread_or_task_but_a_reentrant_one(at: Arena
 
 
 @case(*SINGLE, promise=True)
-async def releasing_again_answers_the_same_and_frees_nobody_else(at: Arena) -> None:
+async def releasing_again_returns_the_same_and_frees_no_other_hold(at: Arena) -> None:
     hold = await at.lock().acquire()
     assert await hold.release() is True
     async with at.rival() as other:
@@ -290,7 +290,7 @@ async def releasing_what_is_not_held_is_a_runtime_error(at: Arena) -> None:
 
 
 @case(*EXCLUSIVE, promise=True)
-async def one_lock_object_in_two_flows_gives_back_to_each_its_own(at: Arena) -> None:
+async def one_lock_object_in_two_flows_releases_the_hold_of_each(at: Arena) -> None:
     lock = at.lock()
     fences: list[int] = []
 

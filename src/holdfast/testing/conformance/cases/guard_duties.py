@@ -178,7 +178,7 @@ async def a_computation_that_outlives_its_lease_overwrites_nothing(at: Arena) ->
 
 
 @case("guard")
-async def a_long_computation_keeps_its_duty(at: Arena) -> None:
+async def a_long_computation_keeps_its_refresh_lease(at: Arena) -> None:
     source = Source(at, 6.2)
     ours, theirs = at.guard(ttl=60, lease=3.0), at.rival_guard(ttl=60, lease=3.0)
 
@@ -193,7 +193,7 @@ async def a_long_computation_keeps_its_duty(at: Arena) -> None:
 
 
 @case("guard", promise=True)
-async def a_duty_is_for_one_however_often_others_come(at: Arena) -> None:
+async def a_refresh_lease_has_one_holder_however_often_others_ask(at: Arena) -> None:
     guards, entry = guards_of(at.locks._ctx.store), Entry(at.name, "")
     for number in range(OFTEN):
         ours, theirs = (Wish(entry, f"{number:030x}{end}", "owner", 60.0) for end in ("01", "02"))
@@ -209,7 +209,7 @@ async def a_duty_is_for_one_however_often_others_come(at: Arena) -> None:
 
 
 @case("guard")
-async def a_duty_ends_once_and_only_by_its_holder(at: Arena) -> None:
+async def a_refresh_lease_ends_once_and_only_by_its_holder(at: Arena) -> None:
     guards, entry = guards_of(at.locks._ctx.store), Entry(at.name, "")
     ours, theirs = (Wish(entry, end * 16, "owner", 60.0) for end in ("1f", "2e"))
     assert isinstance(await guards.begin(ours, WITHIN_S), Duty)
@@ -219,7 +219,7 @@ async def a_duty_ends_once_and_only_by_its_holder(at: Arena) -> None:
 
 
 @case("guard")
-async def a_late_copy_of_a_request_brings_no_duty_back(at: Arena) -> None:
+async def a_late_copy_of_a_request_restores_no_refresh_lease(at: Arena) -> None:
     guards, entry = guards_of(at.locks._ctx.store), Entry(at.name, "")
     wish = Wish(entry, "1f" * 16, "owner", 60.0)
     duty = await guards.begin(wish, WITHIN_S)

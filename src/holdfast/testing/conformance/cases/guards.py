@@ -56,7 +56,7 @@ async def a_value_is_computed_once_and_then_read(at: Arena) -> None:
 
 
 @case("guard")
-async def a_value_comes_back_as_it_was(at: Arena) -> None:
+async def a_value_comes_back_unchanged(at: Arena) -> None:
     guard, other = at.guard(ttl=60), at.rival_guard(ttl=60)
     values = ["text \N{SNOWMAN}", b"\0\xff", {"a": [1, 2.5, None, True]}, "", b"", [], 0, None]
     for number, one in enumerate(values):
@@ -144,7 +144,7 @@ async def while_one_refreshes_the_others_get_the_old_value_at_once(at: Arena) ->
 
 
 @case("guard")
-async def in_the_background_nobody_waits_for_the_refresh(at: Arena) -> None:
+async def in_the_background_no_caller_waits_for_the_refresh(at: Arena) -> None:
     source = Source(at)
     assert await at.guard(ttl=0.3, stale=60).get(source.compute()) == 1
     await at.sleep(0.32)
@@ -161,7 +161,7 @@ async def in_the_background_nobody_waits_for_the_refresh(at: Arena) -> None:
 
 
 @case("guard")
-async def who_waits_too_long_is_told_or_computes_or_takes_what_there_is(at: Arena) -> None:
+async def a_caller_that_waits_too_long_raises_computes_or_gets_the_old_value(at: Arena) -> None:
     source, own = Source(at, 3.0), Source(at)
     slow = at.guard(ttl=60)
 
@@ -234,7 +234,7 @@ async def a_hot_value_is_served_from_the_process_for_a_moment(at: Arena) -> None
 
 
 @case("guard")
-async def too_large_a_value_is_refused_and_nobody_waits_for_it(at: Arena) -> None:
+async def too_large_a_value_is_refused_and_no_caller_waits_for_it(at: Arena) -> None:
     async def compute() -> bytes:
         return os.urandom(101)
 

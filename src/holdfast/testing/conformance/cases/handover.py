@@ -116,7 +116,7 @@ async def of_many_who_adopt_at_once_one_gets_it(at: Arena) -> None:
 
 
 @case("lock", "semaphore", needs=["detach"])
-async def a_token_whose_hold_is_over_is_told_what_ended_it(at: Arena) -> None:
+async def the_error_for_a_token_names_what_ended_its_hold(at: Arena) -> None:
     ctx = at.others._ctx
 
     async def is_over(text: str, why: str) -> None:
@@ -175,7 +175,7 @@ async def detached_and_left_alone_it_lives_by_its_ttl(at: Arena) -> None:
 
 
 @case("lock", "semaphore", needs=["detach"])
-async def an_adopted_hold_is_renewed_and_told_of_its_loss(at: Arena) -> None:
+async def an_adopted_hold_is_renewed_and_its_loss_reported(at: Arena) -> None:
     told: list[Any] = []
     token = await (await at.lock(ttl=2 * KEPT_S).acquire()).detach()
     mine = await at.others.adopt(token, on_lost=lambda *news: told.append(news))
@@ -245,7 +245,7 @@ async def a_body_may_hand_its_hold_over(at: Arena) -> None:
 
 
 @case("read", needs=["detach"])
-async def a_flow_that_detached_its_read_is_no_reader_any_more(at: Arena) -> None:
+async def a_flow_that_detached_its_read_is_no_longer_a_reader(at: Arena) -> None:
     async def write() -> None:
         async with at.others.rwlock(at.name).write:
             pass

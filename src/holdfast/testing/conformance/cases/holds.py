@@ -16,7 +16,7 @@ from ..struck import Overlaid
 
 
 @case(*SINGLE)
-async def a_hold_says_what_it_is(at: Arena) -> None:
+async def a_hold_has_its_name_owner_fence_and_state(at: Arena) -> None:
     begun = now()
     async with at.lock(ttl=20.0, meta="night run") as hold:
         assert hold
@@ -39,7 +39,7 @@ async def a_hold_says_what_it_is(at: Arena) -> None:
 
 
 @case(*SINGLE)
-async def a_released_hold_says_so_and_does_nothing_more(at: Arena) -> None:
+async def a_released_hold_is_released_and_does_nothing_more(at: Arena) -> None:
     hold = await at.lock().acquire()
     await hold.release()
     assert (hold.state, hold.lost, hold.remaining()) == (State.RELEASED, None, 0.0)
@@ -179,7 +179,7 @@ async def a_min_hold_longer_than_the_ttl_lasts_when_the_line_is_looked_at(at: Ar
 
 
 @case("lock", needs=["min_hold"])
-async def a_listing_tells_a_released_name_that_stays_occupied_from_a_held_one(at: Arena) -> None:
+async def a_listing_marks_a_released_name_that_stays_occupied(at: Arena) -> None:
     begun = now()
     hold = await at.lock(min_hold=20.0).acquire()
     (seen,) = await at.holders()
@@ -203,7 +203,7 @@ async def a_listing_tells_a_released_name_that_stays_occupied_from_a_held_one(at
 
 
 @case("lock", needs=["min_hold"])
-async def min_hold_counts_from_the_grant_also_for_one_who_waited(at: Arena) -> None:
+async def min_hold_counts_from_the_grant_also_for_a_waiter(at: Arena) -> None:
     async def wait() -> None:
         hold = await lock.acquire()
         await hold.release()
@@ -228,7 +228,7 @@ async def a_hold_longer_than_its_min_hold_is_free_at_once(at: Arena) -> None:
 
 
 @case(*SINGLE)
-async def a_hold_is_a_context_manager_of_its_own(at: Arena) -> None:
+async def a_hold_is_itself_a_context_manager(at: Arena) -> None:
     async with await at.lock().acquire() as hold:
         hold.check()
     assert hold.state == State.RELEASED
@@ -283,7 +283,7 @@ async def a_forgotten_hold_warns_and_is_renewed_no_more(at: Arena) -> None:
 
 
 @case("lock", alone=True)
-async def a_forgotten_hold_stops_nobody_where_warnings_are_errors(at: Arena) -> None:
+async def a_forgotten_hold_harms_no_program_where_warnings_are_errors(at: Arena) -> None:
     kept = await at.locks.lock(at.fresh("kept"), ttl=KEPT_S).acquire()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -304,7 +304,7 @@ async def a_forgotten_hold_stops_nobody_where_warnings_are_errors(at: Arena) -> 
 
 
 @case(*TUNABLE)
-async def closing_the_client_ends_its_holds_and_tells_them(at: Arena) -> None:
+async def closing_the_client_ends_its_holds_and_notifies_them(at: Arena) -> None:
     client = at.client()
     renewed = await at.primitive.make(client, at.name).acquire()
     plain = await at.primitive.make(client, at.fresh("plain"), auto_renew=False).acquire()

@@ -14,7 +14,7 @@ from ..registry import case
 
 
 @case(*SINGLE)
-async def a_broken_hold_is_free_at_once_and_its_owner_told_soon(at: Arena) -> None:
+async def a_broken_hold_is_free_at_once_and_its_owner_notified_soon(at: Arena) -> None:
     hold = await at.lock(ttl=2 * KEPT_S).acquire()
     assert await at.others.break_(at.name, at.number(hold)) is True
     assert not await at.holders()
@@ -92,7 +92,7 @@ async def a_leave_without_an_id_ends_no_claim(at: Arena) -> None:
 
 
 @case("lock", "semaphore", needs=["visible_line"])
-async def a_waiter_that_is_broken_stands_in_line_again(at: Arena) -> None:
+async def a_waiter_that_is_broken_enters_the_line_again(at: Arena) -> None:
     async def wait() -> int:
         async with at.rival() as mine:
             return at.number(mine)
@@ -123,7 +123,7 @@ async def on_lost_is_called_once_with_the_hold_and_the_reason(at: Arena) -> None
 
 
 @case(*TUNABLE)
-async def on_lost_is_called_for_a_hold_that_nobody_renews(at: Arena) -> None:
+async def on_lost_is_called_for_a_hold_that_is_not_renewed(at: Arena) -> None:
     told: list[tuple[Any, Any]] = []
     lock = at.lock(ttl=0.1, auto_renew=False, on_lost=lambda *news: told.append(news))
     hold = await lock.acquire()
@@ -144,7 +144,7 @@ async def on_lost_is_called_at_once_for_what_is_lost_already(at: Arena) -> None:
 
 
 @case("lock", "semaphore")
-async def a_callback_that_raises_harms_nobody(at: Arena) -> None:
+async def a_callback_that_raises_does_no_harm(at: Arena) -> None:
     told = []
 
     def fail(hold: Any, reason: Any) -> None:
@@ -187,7 +187,7 @@ async def waiting_for_a_loss_ends_with_the_release_or_with_its_time(at: Arena) -
 
 
 @case(*SINGLE)
-async def a_body_that_ends_without_noticing_the_loss_is_told(at: Arena) -> None:
+async def a_body_that_ends_without_noticing_the_loss_raises_lock_lost(at: Arena) -> None:
     over = False
     with raises(LockLost) as caught:
         async with at.lock(ttl=2 * KEPT_S) as hold:
@@ -200,7 +200,7 @@ async def a_body_that_ends_without_noticing_the_loss_is_told(at: Arena) -> None:
 
 
 @case(*SINGLE)
-async def the_hold_as_context_manager_tells_of_a_loss_too(at: Arena) -> None:
+async def the_hold_as_context_manager_reports_a_loss_too(at: Arena) -> None:
     hold = await at.lock(ttl=2 * KEPT_S).acquire()
     with raises(LockLost) as caught:
         async with hold:
@@ -220,7 +220,7 @@ async def a_loss_never_hides_the_exception_of_the_body(at: Arena) -> None:
 
 
 @case(*SINGLE)
-async def check_in_the_body_raises_lock_lost_and_that_goes_on(at: Arena) -> None:
+async def check_in_the_body_raises_lock_lost_and_it_leaves_the_body(at: Arena) -> None:
     passed, begun = False, now()
     with raises(LockLost, at.name) as caught:
         async with at.lock(ttl=2 * KEPT_S) as hold:

@@ -96,7 +96,7 @@ async def a_name_is_one_kind_at_a_time(at: Arena) -> None:
 
 
 @case(*EXCLUSIVE, needs=["visible_line", "owners"])
-async def people_see_who_holds_and_who_waits(at: Arena) -> None:
+async def inspect_lists_holders_and_waiters(at: Arena) -> None:
     async def wait() -> None:
         async with at.rival(meta="waits"):
             pass
@@ -239,7 +239,7 @@ async def spans_of_time_may_be_timedeltas(at: Arena) -> None:
 
 
 @case("lock")
-async def a_client_says_what_its_store_can_do(at: Arena) -> None:
+async def a_client_returns_the_capabilities_of_its_store(at: Arena) -> None:
     for name, value in at.can._asdict().items():
         if isinstance(value, bool):
             assert at.locks.supports(name) is value

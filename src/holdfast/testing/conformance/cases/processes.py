@@ -52,7 +52,7 @@ async def warm(at: Arena, worker: Worker) -> None:
 
 
 @case("lock", promise=True)
-async def other_processes_are_kept_out_as_the_store_says(at: Arena) -> None:
+async def other_processes_are_excluded_as_the_capabilities_say(at: Arena) -> None:
     worker = at.worker()
     await warm(at, worker)
     async with at.lock():
@@ -160,7 +160,7 @@ async def a_hold_is_broken_from_another_process(at: Arena) -> None:
 
 
 @case("lock", needs=["across_processes", "detach"])
-async def a_hold_goes_on_in_another_process(at: Arena) -> None:
+async def a_hold_continues_in_another_process(at: Arena) -> None:
     worker = at.worker()
     hold = await at.lock().acquire()
     token = await hold.detach()
@@ -259,7 +259,7 @@ def _sockets() -> set[str]:
 
 
 @case("lock", only="sync", because="an event loop has one thread", alone=True)
-async def threads_that_fork_at_once_harm_nobody(at: Arena) -> None:
+async def threads_that_fork_at_once_do_no_harm(at: Arena) -> None:
     async def fork() -> None:
         for _ in range(8):
             child = os.fork()

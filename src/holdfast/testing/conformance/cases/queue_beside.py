@@ -123,7 +123,7 @@ async def an_ack_under_way_as_a_loop_asks_for_the_next_job_is_no_loss(at: Arena)
 
 
 @case("queue")
-async def many_acked_beside_one_of_them_are_all_done(at: Arena) -> None:
+async def many_acked_together_with_one_of_them_are_all_done(at: Arena) -> None:
     for first in (True, False):
         queue, job, _ = await _taken(at, first)
         both = at.start(queue.ack_many, [job]), at.start(job.ack)
@@ -132,7 +132,7 @@ async def many_acked_beside_one_of_them_are_all_done(at: Arena) -> None:
 
 
 @case("queue")
-async def a_body_that_fails_beside_an_ack_is_not_called_lost(at: Arena) -> None:
+async def a_body_that_fails_during_an_ack_is_not_called_lost(at: Arena) -> None:
     for first in (True, False):
         queue, job, arrived = await _taken(at, first)
 

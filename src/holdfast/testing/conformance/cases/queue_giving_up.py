@@ -38,7 +38,7 @@ async def _served(at: Arena, waiter: Actor, begun: float) -> None:
 
 
 @case("queue")
-async def who_has_given_up_is_not_woken_in_place_of_one_who_waits(at: Arena) -> None:
+async def a_caller_that_gave_up_is_not_woken_in_place_of_a_waiter(at: Arena) -> None:
     queue = at.queue()
     verbs = queues_of(queue._ctx.store)
     for first, late in ((True, False), (False, False), (True, True)):
@@ -58,7 +58,7 @@ async def who_has_given_up_is_not_woken_in_place_of_one_who_waits(at: Arena) -> 
 
 
 @case("queue")
-async def who_is_woken_and_gives_up_passes_it_on(at: Arena) -> None:
+async def a_woken_waiter_that_gives_up_passes_the_wake_up_on(at: Arena) -> None:
     queue = at.queue()
     verbs = queues_of(queue._ctx.store)
     for first in (True, False):

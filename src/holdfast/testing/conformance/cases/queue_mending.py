@@ -56,7 +56,7 @@ async def what_dies_again_while_dead_letters_are_revived_is_not_revived_again(at
 
 
 @case("queue")
-async def a_purge_beside_somebody_who_puts_comes_to_an_end(at: Arena) -> None:
+async def a_purge_during_puts_comes_to_an_end(at: Arena) -> None:
     queue, client = at.queue(), at.client()
     other, struck = client.queue(at.name), queues_of(client)
     await queue.put_many(range(10))

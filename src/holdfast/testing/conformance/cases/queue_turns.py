@@ -104,7 +104,7 @@ async def a_busy_group_does_not_starve_the_others(at: Arena) -> None:
 
 
 @case("queue")
-async def neither_lane_starves_the_other(at: Arena) -> None:
+async def neither_groups_nor_ungrouped_jobs_starve(at: Arena) -> None:
     queue = at.queue()
     await queue.put_many(["plain"] * 10)
     await queue.put_many(["grouped"] * 10, group="g")
@@ -135,7 +135,7 @@ async def _returned(at: Arena, groups: list[str | None], take_turns: bool) -> No
 
 
 @case("queue")
-async def a_returned_job_of_the_plain_lane_comes_behind_those_that_were_due(at: Arena) -> None:
+async def a_returned_ungrouped_job_comes_after_the_jobs_that_were_due(at: Arena) -> None:
     await _returned(at, [None] * 4, take_turns=False)
 
 
@@ -150,7 +150,7 @@ async def so_it_does_where_the_interval_counts_from_the_take(at: Arena) -> None:
 
 
 @case("queue")
-async def what_a_take_gives_back_comes_behind_those_that_were_due(at: Arena) -> None:
+async def a_job_that_a_take_releases_comes_after_the_jobs_that_were_due(at: Arena) -> None:
     queue, client = at.queue(), at.client()
     other, struck = client.queue(at.name), queues_of(client)
     for number in range(4):

@@ -42,7 +42,7 @@ async def settled(at: Arena, queue: Any, dead: int, done: int) -> Any:
 
 
 @case("queue")
-async def whatever_a_handler_does_the_worker_goes_on_and_the_attempt_counts(at: Arena) -> None:
+async def whatever_a_handler_does_the_worker_continues_and_the_attempt_counts(at: Arena) -> None:
     queue = at.queue(max_attempts=2, retry_delay=0, retry_delay_max=0)
     deeds = misdeeds(at.face.name == "aio")
     await queue.put_many([{"payload": name, "group": name} for name in deeds])
@@ -90,7 +90,7 @@ async def a_handler_of_the_wrong_kind_is_refused_at_once(at: Arena) -> None:
 
 
 @case("queue")
-async def a_handler_that_hangs_costs_its_group_and_nobody_else(at: Arena) -> None:
+async def a_handler_that_hangs_delays_only_its_group(at: Arena) -> None:
     queue = at.queue()
     await queue.put_many(["hangs", "behind"], group="a")
     await queue.put_many(["other"] * 5, group="b")
@@ -118,7 +118,7 @@ async def a_handler_that_hangs_costs_its_group_and_nobody_else(at: Arena) -> Non
 
 
 @case("queue")
-async def a_worker_says_what_ended_it(at: Arena) -> None:
+async def a_worker_names_the_reason_of_its_end(at: Arena) -> None:
     client = at.client()
     queue, struck = client.queue(at.name), queues_of(client)
     await queue.put("x")
@@ -131,7 +131,7 @@ async def a_worker_says_what_ended_it(at: Arena) -> None:
 
 
 @case("queue")
-async def a_worker_that_was_told_to_stop_takes_no_more(at: Arena) -> None:
+async def a_worker_that_was_asked_to_stop_takes_no_more(at: Arena) -> None:
     queue = at.queue()
     worker = queue.worker(_nothing, concurrency=2)
     running = at.start(worker.run)

@@ -9,7 +9,7 @@ from ..registry import case
 
 
 @case("queue")
-async def a_job_is_delivered_as_it_was_put(at: Arena) -> None:
+async def a_job_is_delivered_unchanged(at: Arena) -> None:
     queue = at.queue()
     tree = {"order": 42, "lines": [1, 2.5, None, True]}
     payloads = ["text \N{SNOWMAN}", b"\0\xff", tree, "", [], 7]
@@ -41,7 +41,7 @@ async def jobs_of_a_group_come_in_order_one_at_a_time(at: Arena) -> None:
 
 
 @case("queue")
-async def different_groups_and_the_plain_lane_run_side_by_side(at: Arena) -> None:
+async def different_groups_and_ungrouped_jobs_run_side_by_side(at: Arena) -> None:
     queue = at.queue()
     await queue.put_many([0, 1], group="a")
     await queue.put_many([2, 3], group="b")
@@ -69,7 +69,7 @@ async def many_are_acked_at_once(at: Arena) -> None:
 
 
 @case("queue")
-async def a_duplicate_is_dropped_and_says_so(at: Arena) -> None:
+async def a_duplicate_is_dropped_and_reported(at: Arena) -> None:
     queue, other = at.queue(dedup_window=60), at.rival_queue(dedup_window=60)
     assert not (await queue.put("first", id="order:1", group="g")).duplicate
     assert (await other.put("second", id="order:1", group="g")).duplicate
@@ -153,7 +153,7 @@ async def a_group_may_be_called_anything_and_is_called_so_everywhere(at: Arena) 
 
 
 @case("queue")
-async def after_the_last_attempt_it_is_a_dead_letter_and_the_group_goes_on(at: Arena) -> None:
+async def after_the_last_attempt_it_is_a_dead_letter_and_the_group_continues(at: Arena) -> None:
     queue = at.queue(max_attempts=2, retry_delay=0, retry_delay_max=0)
     await queue.put_many(["bad", "good"], group="g")
     for _ in range(2):
@@ -272,7 +272,7 @@ async def a_lease_is_kept_alive_as_long_as_the_work_takes(at: Arena) -> None:
 
 
 @case("queue")
-async def what_is_given_back_comes_at_once_and_does_not_count(at: Arena) -> None:
+async def a_released_job_comes_at_once_and_the_attempt_does_not_count(at: Arena) -> None:
     queue, other = at.queue(), at.rival_queue()
     await queue.put("x", group="g")
     job = await queue.take(timeout=5)
@@ -325,7 +325,7 @@ async def a_loop_acks_what_it_has_done(at: Arena) -> None:
 
 
 @case("queue")
-async def people_see_how_many_jobs_stand_where(at: Arena) -> None:
+async def stats_count_the_jobs_in_each_state(at: Arena) -> None:
     queue = at.queue()
     await queue.put_many([1, 2, 3], group="g")
     await queue.put("later", group="h", delay=60)
@@ -348,7 +348,7 @@ async def people_see_how_many_jobs_stand_where(at: Arena) -> None:
 
 
 @case("queue")
-async def what_was_removed_is_delivered_to_nobody_and_holds_up_nobody(at: Arena) -> None:
+async def a_removed_job_is_never_delivered_and_delays_no_other(at: Arena) -> None:
     queue = at.queue()
     await queue.put_many([{"payload": n, "id": f"g{n}"} for n in range(3)], group="g")
     await queue.put_many([{"payload": n, "id": f"p{n}"} for n in range(3)])

@@ -120,7 +120,7 @@ async def a_reentrant_hold_is_not_detached(at: Arena) -> None:
 
 
 @case("reentrant")
-async def entering_again_leaves_the_lease_as_it_is(at: Arena) -> None:
+async def entering_again_leaves_the_lease_unchanged(at: Arena) -> None:
     if at.can.reentry != "counted":
         return  # the next case is for such stores
     lock = at.lock(ttl=20.0, auto_renew=False)
@@ -134,7 +134,7 @@ async def entering_again_leaves_the_lease_as_it_is(at: Arena) -> None:
 
 
 @case("reentrant")
-async def entering_again_prolongs_a_hold_that_is_not_renewed_where_the_store_says_so(
+async def entering_again_renews_a_hold_without_renewal_on_such_stores(
     at: Arena,
 ) -> None:
     if at.can.reentry != "prolongs":

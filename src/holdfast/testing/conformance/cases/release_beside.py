@@ -52,7 +52,7 @@ def _meeting(at: Arena, several: bool = False) -> tuple[Any, list[bool]]:
 
 
 @case(*SHARED)
-async def two_releases_at_once_both_give_it_back(at: Arena) -> None:
+async def two_releases_at_once_both_release_it(at: Arena) -> None:
     client, _ = _meeting(at)
     hold = await at.primitive.make(client, at.name).acquire()
     both = [at.start(hold.release) for _ in range(2)]
@@ -73,7 +73,7 @@ async def two_releases_at_once_of_a_broken_hold_both_say_that_it_was_lost(at: Ar
 
 
 @case(*SHARED)
-async def a_body_whose_hold_was_broken_does_not_end_silently_beside_a_release(at: Arena) -> None:
+async def a_body_whose_hold_was_broken_does_not_end_silently_during_a_release(at: Arena) -> None:
     client, arrived = _meeting(at)
     others = []
     with promised("the end of a body reports a break"), raises(LockLost):
@@ -85,7 +85,7 @@ async def a_body_whose_hold_was_broken_does_not_end_silently_beside_a_release(at
 
 
 @case("lock", needs=["visible_line"])
-async def two_releases_at_once_of_several_names_tell_of_a_break_alone(at: Arena) -> None:
+async def two_releases_at_once_of_several_names_report_only_a_break(at: Arena) -> None:
     for broken in (False, True):
         client, _ = _meeting(at, several=True)
         names = [at.fresh(f"{broken}{end}") for end in "ab"]

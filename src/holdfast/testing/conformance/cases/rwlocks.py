@@ -47,7 +47,7 @@ async def a_writer_is_served_before_readers_that_come_later(at: Arena) -> None:
 
 
 @case("write")
-async def readers_without_end_do_not_starve_a_writer(at: Arena) -> None:
+async def a_stream_of_readers_does_not_starve_a_writer(at: Arena) -> None:
     over: list[bool] = []
 
     async def read() -> None:
@@ -159,7 +159,7 @@ async def a_downgrade_lets_readers_in_and_no_writer_between(at: Arena) -> None:
 
 
 @case("write")
-async def a_downgraded_hold_goes_on_as_a_read_hold(at: Arena) -> None:
+async def a_downgraded_hold_continues_as_a_read_hold(at: Arena) -> None:
     async with at.lock(ttl=KEPT_S) as hold:
         await hold.downgrade()
         await hold.downgrade()  # the hold is a read hold already, so this does nothing

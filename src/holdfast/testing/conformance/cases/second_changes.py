@@ -106,7 +106,7 @@ async def two_failures_in_a_row_break_the_one_hold_that_was_named(at: Arena) -> 
 
 
 @case("semaphore", needs=["resize", "fences"])
-async def two_failures_in_a_row_let_no_more_in_than_a_resize_says(at: Arena) -> None:
+async def two_failures_in_a_row_grant_no_more_than_a_resize_allows(at: Arena) -> None:
     async def play(at: Arena, client: Any, struck: Second, pair: Pair, name: str) -> None:
         def permits(client: Any, count: int) -> Any:
             return client.semaphore(name, count, ttl=TTL_S)
@@ -148,7 +148,7 @@ async def two_failures_in_a_row_let_no_more_in_than_a_resize_says(at: Arena) -> 
 
 
 @case("queue", needs=["queues"])
-async def two_failures_in_a_row_revive_and_remove_what_they_are_told(at: Arena) -> None:
+async def two_failures_in_a_row_retry_and_remove_the_named_letters(at: Arena) -> None:
     async def play(at: Arena, client: Any, struck: Second, pair: Pair, name: str) -> None:
         queue, rival = client.queue(name, ttl=TTL_S), at.others.queue(name, ttl=TTL_S)
 

@@ -9,7 +9,7 @@ from ..registry import case
 
 
 @case("semaphore", needs=["resize"])
-async def nobody_makes_fewer_permits_than_what_the_same_object_takes(at: Arena) -> None:
+async def a_semaphore_never_gets_fewer_permits_than_its_object_takes(at: Arena) -> None:
     three = at.locks.semaphore(at.name, 4, weight=3)
     with raises(ConfigError, at.name, "weight=3", "2 permits"):
         await three.resize(2)
@@ -82,7 +82,7 @@ async def a_big_claim_holds_back_the_small_ones_behind_it(at: Arena) -> None:
 
 
 @case("semaphore")
-async def a_release_lets_in_all_who_fit_now(at: Arena) -> None:
+async def a_release_grants_all_waiters_that_fit_now(at: Arena) -> None:
     inside: list[int] = []
 
     async def wait(number: int) -> None:
@@ -112,7 +112,7 @@ async def another_number_of_permits_is_refused_and_both_are_named(at: Arena) -> 
 
 
 @case("semaphore", needs=["permits_reset_when_idle"])
-async def when_nobody_is_there_the_permits_are_declared_anew(at: Arena) -> None:
+async def an_empty_line_gets_its_permits_from_the_next_claim(at: Arena) -> None:
     async with at.locks.semaphore(at.name, 4):
         pass
     async with at.others.semaphore(at.name, 8) as hold:
@@ -120,7 +120,7 @@ async def when_nobody_is_there_the_permits_are_declared_anew(at: Arena) -> None:
 
 
 @case("semaphore", needs=["resize"])
-async def more_permits_let_in_who_waits(at: Arena) -> None:
+async def more_permits_grant_the_waiters(at: Arena) -> None:
     inside: list[int] = []
 
     async def wait(number: int) -> None:
@@ -164,7 +164,7 @@ async def fewer_permits_take_nothing_away(at: Arena) -> None:
 
 
 @case("semaphore", needs=["resize"])
-async def a_claim_that_no_longer_fits_at_all_is_told(at: Arena) -> None:
+async def a_claim_that_no_longer_fits_at_all_gets_an_error(at: Arena) -> None:
     async def wait() -> None:
         await at.others.semaphore(at.name, 3, weight=3).acquire(timeout=10)
 

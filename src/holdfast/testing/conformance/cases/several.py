@@ -20,7 +20,7 @@ async def each_of_several_has_its_fence(at: Arena) -> None:
 
 
 @case("all", promise=True)
-async def all_are_held_and_all_are_given_back(at: Arena) -> None:
+async def all_are_held_and_all_are_released(at: Arena) -> None:
     a, b, c = (at.fresh(end) for end in "abc")
     both = at.locks.all(c, a, b)
     assert both.names == (a, b, c)
@@ -114,7 +114,7 @@ async def opposite_orders_do_not_dead_lock(at: Arena) -> None:
 
 
 @case("all", needs=["fair"])
-async def who_waits_is_not_overtaken_by_who_wants_several(at: Arena) -> None:
+async def a_waiter_is_not_overtaken_by_a_claim_for_several_names(at: Arena) -> None:
     a, b = at.fresh("a"), at.fresh("b")
     order: list[str] = []
 
@@ -142,7 +142,7 @@ async def who_waits_is_not_overtaken_by_who_wants_several(at: Arena) -> None:
 
 
 @case("all")
-async def all_that_are_given_back_serve_those_who_wait(at: Arena) -> None:
+async def a_release_of_all_serves_the_waiters(at: Arena) -> None:
     a, b, c = (at.fresh(end) for end in "abc")
     hold = await at.locks.all(a, b, c).acquire()
     assert hold is not None
@@ -220,7 +220,7 @@ async def the_loss_of_one_is_the_loss_of_all(at: Arena) -> None:
 
 
 @case("all")
-async def leaving_the_body_tells_of_the_loss_of_one(at: Arena) -> None:
+async def leaving_the_body_reports_the_loss_of_one(at: Arena) -> None:
     a, b = at.fresh("a"), at.fresh("b")
     with raises(LockLost) as caught:
         async with at.locks.all(a, b) as hold:

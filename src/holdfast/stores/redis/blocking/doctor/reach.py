@@ -61,5 +61,5 @@ _FAR = (
 CHECKS: Table[Visit] = {
     "latency": lambda visit: latency(boottime, visit.clock, _FAR),
     "clock": _clock,
-    "pokes": _pokes,
+    "wake-ups": _pokes,
 }

@@ -60,7 +60,7 @@ _POKES = frozenset({"publish", "spublish"})
 #: The texts of errors about a command that the server doesn't have.
 _UNKNOWN = re.compile(r"unknown (?:sub)?command|not supported", re.IGNORECASE)
 _A_KEY = re.compile(r"\bkeys?\b")
-#: These refusals are no lack of rights: the server accepts no writes at the moment.
+#: These refusals don't mean a lack of rights: the server accepts no writes at the moment.
 _SHUT = frozenset({"OOM", "READONLY", "MASTERDOWN", "LOADING", "MISCONF", "NOREPLICAS", "BUSY"})
 
 

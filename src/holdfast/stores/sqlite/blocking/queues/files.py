@@ -58,7 +58,7 @@ def remedy(url: StoreURL) -> str:
 
 
 def _agree(database: JobDatabase, header: Header, url: StoreURL) -> None:
-    """Open the database, so that it agrees with the file mutex; else raise."""
+    """Open the database; raise an error if it does not belong to this file mutex."""
     words = header.words
     if header.fresh():
         header.set_up(0, 0.0, int.from_bytes(os.urandom(8), "big") >> 2 | 1)
