@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Client, NotHeld, StoreUnavailable
 from holdfast.core.ports import DiskFailed
-from holdfast.runtime.blocking import boottime, run_sync
+from holdfast.runtime.blocking import boottime
 from holdfast.testing import lag
 from holdfast.testing.faults import Fork
 from tests.core.flaky import Flaky, behind
@@ -91,23 +91,6 @@ def test_the_renewer_continues_a_failed_undo(client: Client, flaky: Flaky, other
     # Then the renewer withdraws each of them
     until(lambda: not other.inspect(), "nothing is left")
     assert flaky.calls["leave"] >= len(NAMES)
-
-
-def test_a_late_copy_finds_a_tombstone_and_enters_nothing(client: Client, flaky: Flaky) -> None:
-    # Given a request that is on its way for a long time
-    late: list[Any] = []
-
-    async def on_its_way(claims: Any, within: float) -> Any:
-        late.append(claims)
-        raise StoreUnavailable("planted: no answer")
-
-    flaky.join_free = on_its_way
-    # When all names were acquired by other requests, and released
-    with client.all(*NAMES, timeout=5):
-        pass
-    # Then the late request is granted nothing
-    assert run_sync(flaky.store.join_free(late[0], 1.0)) is None
-    assert not client.inspect()
 
 
 def test_a_lease_counts_from_before_its_request_was_sent(client: Client, flaky: Flaky) -> None:

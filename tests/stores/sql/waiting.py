@@ -1,4 +1,4 @@
-"""Requests about a claim that waits: `renew`, `turn` and `change`. A store's tests import these."""
+"""Requests of another process about a claim that waits. A store's tests import these."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.stores.sql.bench import Bench
 from tests.stores.sql.queueing import WITHIN_S
 
 NOT_HELD = Gone(Loss.EXPIRED)
-#: The ttl of a waiter in seconds, and the time by which its place is renewed in the table.
-TTL_S, LATER_US = 60.0, 20_000_000
+#: The ttl of a waiter in seconds.
+TTL_S = 60.0
 
 
 def joined(store: Any, name: str) -> tuple[Claim, Any]:
@@ -34,17 +34,15 @@ def joined(store: Any, name: str) -> tuple[Claim, Any]:
     return claim, run_sync(store.join(claim, True, WITHIN_S))
 
 
-def renewed(store: Any, *claims: Claim, weight: int = 0) -> list[Any]:
-    """Renew these claims together."""
-    renewals = [Renewal(claim, 0, TTL_S, weight) for claim in claims]
-    return list(run_sync(store.renew(renewals, WITHIN_S)))
+def renewed(store: Any, claim: Claim) -> list[Any]:
+    """Renew this claim."""
+    return list(run_sync(store.renew([Renewal(claim, 0, TTL_S)], WITHIN_S)))
 
 
-def place(bench: Bench, name: str) -> tuple[bool, int]:
-    """Whether the last claim of this name is held, and its expiry."""
-    look = "SELECT held, expires FROM {claims} WHERE name = %s ORDER BY ticket DESC LIMIT 1"
-    ((held, expires),) = bench.ask(look, name.encode())
-    return bool(held), expires
+def expiry(bench: Bench, name: str) -> int:
+    """The time at which the last claim of this name expires, in the table."""
+    look = "SELECT expires FROM {claims} WHERE name = %s ORDER BY ticket DESC LIMIT 1"
+    return int(bench.ask(look, name.encode())[0][0])
 
 
 def test_a_process_that_never_joined_can_ask_for_a_claim(
@@ -55,12 +53,12 @@ def test_a_process_that_never_joined_can_ask_for_a_claim(
     # Given a holder and a waiter, and another process that knows the waiter's id
     holder, held = joined(store, own_name)
     waiter, waiting = joined(store, own_name)
-    _, before = place(bench, own_name)
+    before = expiry(bench, own_name)
     # When the other process asks, then the line answers, and the place lasts longer
     told = run_sync(other.turn(waiter, waiting.ticket, WITHIN_S))
     assert isinstance(told, Waiting)
     assert told[:2] == (waiting.ticket, 1)
-    assert place(bench, own_name)[1] > before
+    assert expiry(bench, own_name) > before
     # When the holder leaves, then the process that asked last gets the grant
     assert run_sync(store.leave(Leave(own_name, holder.id, held.fence), WITHIN_S))
     assert run_sync(other.wait(waiter, told, 20.0)) == Granted(waiting.ticket)

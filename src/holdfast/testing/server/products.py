@@ -112,6 +112,11 @@ async def _jobs(at: Floor, ours: AsyncClient, step: Tally, pause: float) -> None
     loop = aiter(queue.consume(timeout=0))
     done = [await anext(loop), await step("ack and take", lambda: anext(loop))]
     assert len(done + [job async for job in loop]) >= 3
+    paced = ours.queue(f"{at.name}:paced", min_interval=0.05)
+    waiter = at.face.start(lambda: paced.take(timeout=20))
+    await at.face.sleep(0.1)
+    await paced.put("woken", group="g")
+    assert await (await waiter.result(30)).ack()
 
 
 async def _dead_letters(at: Floor, ours: AsyncClient, step: Tally) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import time
+
+import pytest
 
 from holdfast import Client
 from holdfast.stores.redis.keys import PREFIX
 from holdfast.stores.redis.library import NEXT
-from holdfast.testing.faults import Fault, Proxy
+from holdfast.testing import server
+from holdfast.testing.faults import RESP, Fault, Proxy
+from holdfast.testing.server import Bench
 from tests.servers.fixtures import NewRedis
+from tests.servers.redis_server import old_program, program
 from tests.stores.queue_lost import *  # noqa: F403
 from tests.stores.queue_lost import RESETS
 from tests.stores.redis.added import added
@@ -105,32 +109,23 @@ def test_a_queue_that_is_empty_leaves_only_keys_that_end(
         assert queue.take(timeout=0) is None
 
 
-def test_the_rights_that_the_page_names_suffice_and_none_is_too_much(
-    new_redis: NewRedis, new_client: MakeClient
+@pytest.mark.parametrize("old", [False, True], ids=["usual", "6.2"])
+def test_the_rights_that_the_page_adds_suffice_and_none_is_too_much(
+    old: bool, new_redis: NewRedis
 ) -> None:
-    more = added("rights for queues")
-    server = new_redis(users=(" ".join([*rights(), *more]),))
-    client = new_client(server.url_for(USER, PASSWORD))
-    queue = client.queue("q", retry_delay=0, retry_delay_max=0, ttl=1.6, min_interval=0.1)
-    queue.put_many([{"payload": n, "group": f"g{n}", "id": str(n)} for n in range(9)])
-    queue.put_many(["now", {"payload": "later", "delay": 0.2}])
-    assert queue.ack_many(queue.take_many(2, timeout=5)) == [True, True]
-    first, second, third = queue.take_many(3, timeout=5)
-    assert first.retry(in_=0)
-    assert second.dead_letter("no")
-    third._ctx.keeper.drop(third._lease)  # as if its process were stopped
-    time.sleep(1.7)
-    assert queue.retry_dead() == 1
-    assert queue.jobs()
-    assert queue.stats().waiting
-    assert len([job.ack() for job in queue.consume(timeout=1)]) == 9
-    queue.put_many(range(5))
-    assert sum(1 for _ in queue.consume(timeout=0)) == 5
-    queue.put("x")
-    assert queue.purge() == 1
-    assert [one.name for one in client.queues()] == ["q"]
-    assert [str(one) for one in server.ask("ACL", "LOG")] == []
-    assert {word[1:] for word in more} <= set(server.calls())
+    more = [*added("rights for queues"), *added("rights for guards")]
+    users = (" ".join([*rights(), *more]),)
+    one = new_redis(users=users, server=old_program() if old else program())
+
+    def url(_: str, port: int) -> str:
+        return one.url_for(USER, PASSWORD, port=port)
+
+    bench = Bench(url, one.host, one.port, {}, RESP, least=url)
+    for run in server.runs(()):
+        if run.name == "the_least_rights_suffice":
+            run.on(bench)
+    assert [str(denied) for denied in one.ask("ACL", "LOG")] == []
+    assert {word[1:] for word in more} <= set(one.calls())
 
 
 def test_depth_costs_nothing(new_redis: NewRedis, new_client: MakeClient) -> None:

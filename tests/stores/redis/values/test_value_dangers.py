@@ -263,38 +263,6 @@ def test_a_waiter_for_a_value_is_woken_and_reads_once(
     assert min(asked) == 4
 
 
-@pytest.mark.parametrize("old", [False, True], ids=["usual", "6.2"])
-def test_the_rights_that_the_page_names_suffice_and_none_is_too_much(
-    old: bool, new_redis: NewRedis, new_client: MakeClient
-) -> None:
-    users = (" ".join([*rights(), *added("rights for guards")]),)
-    server = new_redis(users=users, server=old_program() if old else program())
-    address = server.url_for(USER, PASSWORD)
-    client, other = new_client(address), new_client(address)
-    ours, theirs = (one.guard("g", ttl=60, lease=3.0, failure_ttl=0.05) for one in (client, other))
-    inside = threading.Event()
-
-    def slow() -> int:
-        inside.set()
-        time.sleep(1.4)  # in this time it was renewed
-        return 1
-
-    thread = threading.Thread(target=ours.get, args=(slow,))
-    thread.start()
-    inside.wait(10)
-    assert theirs.get(Source()) == 1
-    thread.join(20)
-    with pytest.raises(LookupError):
-        ours.get(fail, key="x")
-    assert ours.get_many(["a", "b"], str) == {"a": "a", "b": "b"}
-    assert ours.invalidate() == 1
-    assert ours.inspect().version == 0
-    assert ours.stats().computes == 4
-    assert [one.name for one in client.guards()] == ["g"]
-    assert [str(one) for one in server.ask("ACL", "LOG")] == []
-    assert {word[1:] for word in added("rights for guards")} <= set(server.calls())
-
-
 def test_doctor_lists_the_missing_rights_and_recognises_the_keys(
     new_redis: NewRedis, new_client: MakeClient
 ) -> None:
