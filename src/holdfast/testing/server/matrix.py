@@ -206,14 +206,26 @@ async def _judged(
                 await rival.release()
         with contextlib.suppress(StoreUnavailable, LockLost, NotHeld):
             await hold.release()
+    if held is not None and outcome is True:  # a release that was confirmed has ended the claim
+        await _are_empty(trouble, at, other, names, 0.0)
     late = trouble.verb == "join" and trouble.fault == "a late request" and not trouble.again
-    if (held is not None and outcome is True) or (late and not acquired):
-        # A release that was confirmed has ended the claim. A late copy of a join that was withdrawn
-        # meanwhile enters no line.
-        await at.face.sleep(LATE_S)
-        left = [one for name in names for one in await at.claims(other, name)]
-        if left:
-            raise PromiseBroken(f"after {trouble}, claims are left behind: {left}")
+    if late and not acquired:
+        # A late copy of a join that was withdrawn enters no line. Before the withdrawal it can.
+        await _are_empty(trouble, at, other, names, MORE_S)
     for name in names:
         await at.is_free(other, name, at.bench.gone_s + 5.0)
         await at.is_free(ours, name, at.bench.gone_s + 5.0)  # and the caller's client works
+
+
+async def _are_empty(
+    trouble: Trouble, at: Floor, other: AsyncClient, names: list[str], within: float
+) -> None:
+    """Check after a late request has arrived that the lines are empty, or become so in time."""
+    begun = now()
+    while True:
+        await at.face.sleep(LATE_S)
+        left = [one for name in names for one in await at.claims(other, name)]
+        if not left:
+            return
+        if now() - begun > within + lag.since(begun):
+            raise PromiseBroken(f"after {trouble}, claims are left behind: {left}")
