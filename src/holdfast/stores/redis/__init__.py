@@ -21,7 +21,8 @@ from ...core.ports import Store
 from ...url import StoreURL
 from .config import OPTIONS as _OF_ONE
 from .config import settings
-from .store import CAPABILITIES, Port, RedisStore
+from .port import Port
+from .store import CAPABILITIES, RedisStore
 from .topology import OPTIONS as _OF_SENTINELS
 from .topology import Members, topology
 

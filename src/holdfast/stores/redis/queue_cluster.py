@@ -17,8 +17,9 @@ from ...core.ports import Unreached
 from ...core.queue.model import Delivered, Job, Put, Take, Taken
 from ...errors import StoreUnavailable
 from . import queue_replies as replies
+from .port import Port
 from .queue_keys import SHARDS, Layout
-from .queues import Port, RedisQueues, ServerQueues
+from .queues import RedisQueues, ServerQueues
 
 #: The time of a take is divided by this number; each request of the take gets one part.
 _STEPS = 6

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncIterator
+from typing import Any
 
 from ...core.queue.model import BATCH_MAX, JobRecord, JobState, QueueRecord
 from . import queue_replies as replies
+from .port import Port
 from .queue_calls import QueueRequests
 from .queue_keys import Layout, queue_in, queue_pattern
-from .scripts import Call
 
-Reply = Any
 #: Maximum number of jobs that are read in one call.
 _ROWS = 100
 #: A job as a tuple: the job that was accepted last is the smallest tuple. Of jobs that were
@@ -23,28 +22,10 @@ _Last = tuple[float, int, int, bytes]
 _PART = 500
 
 
-class Asked(Protocol):
-    """The parts of the port that are used here; see ``store.Port``."""
-
-    label: str
-
-    def ask(self, call: Call, within: float) -> Awaitable[Reply]:
-        """Send one call."""
-        ...
-
-    async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
-        """Send many calls in one round trip per server."""
-        ...
-
-    async def scan(self, pattern: bytes, within: float) -> list[bytes]:
-        """The keys that match the pattern."""
-        ...
-
-
 class Looking:
     """Reads queues and jobs for inspection and repair."""
 
-    def __init__(self, port: Asked, prefix: str, layout: Layout, requests: QueueRequests) -> None:
+    def __init__(self, port: Port, prefix: str, layout: Layout, requests: QueueRequests) -> None:
         self._port = port
         self._prefix = prefix
         self._shards = range(layout.shards)

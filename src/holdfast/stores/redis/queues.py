@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
-from ...core.model import Gone, Granted, Held, Loss
+from ...core.model import Gone, Held, Loss
 from ...core.queue.model import (
     BATCH_MAX,
     Extend,
@@ -25,12 +25,12 @@ from ...core.queue.model import (
 )
 from ...errors import HoldfastError, StoreUnavailable
 from . import queue_replies as replies
+from .port import Port, Reply
 from .queue_calls import QueueRequests
 from .queue_keys import Layout
 from .queue_look import Looking
 from .scripts import Call
 
-Reply = Any
 T = TypeVar("T", Settle, Extend)
 
 #: Maximum seconds to report the address of a take that was sent without an address; if this report
@@ -42,47 +42,6 @@ _STALE_MAX = 100
 _CALL_MAX = 500
 #: Maximum number of jobs that are removed after one search through a queue.
 _PURGE_MAX = 50_000
-
-
-class Port(Protocol):
-    """The parts of the port that are used here; see ``store.Port``."""
-
-    label: str
-    clustered: bool
-
-    def ask(self, call: Call, within: float) -> Awaitable[Reply]:
-        """Send one call."""
-        ...
-
-    async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
-        """Send many calls in one round trip per server."""
-        ...
-
-    def enter(
-        self, claim_id: str, call_of: Callable[[bytes], Call], within: float
-    ) -> Awaitable[Reply]:
-        """Send the first call of a take that may wait."""
-        ...
-
-    def addressed(self, claim_id: str) -> bool:
-        """True if the call of this waiting take had an address."""
-        ...
-
-    async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
-        """Send a further call of a waiting take to the place where it waits."""
-        ...
-
-    async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until woken, at most ``seconds``."""
-        ...
-
-    def unlisten(self, claim_id: str) -> None:
-        """Stop waiting."""
-        ...
-
-    async def scan(self, pattern: bytes, within: float) -> list[bytes]:
-        """The keys that match the pattern."""
-        ...
 
 
 class Seat(NamedTuple):

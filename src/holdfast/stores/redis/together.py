@@ -7,39 +7,23 @@ write to each node.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
 
 from ...core.model import Claim, Held, Leave
 from ...errors import HoldfastError
 from . import replies
 from .keys import bucket_of
-from .scripts import Call, Requests
+from .port import Port, Reply
+from .scripts import Requests
 
-Reply = Any
 #: The answer to each leave, by its index.
 Answers = dict[int, bool | Exception]
-
-
-class Asked(Protocol):
-    """The parts of the port that are used here; see ``store.Port``."""
-
-    label: str
-    clustered: bool
-
-    def ask(self, call: Call, within: float) -> Awaitable[Reply]:
-        """Send one call."""
-        ...
-
-    async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
-        """Send many calls in one round trip."""
-        ...
 
 
 class Together:
     """The verbs for several names, over a port. See :class:`holdfast.core.ports.Store`."""
 
-    def __init__(self, port: Asked, requests: Requests) -> None:
+    def __init__(self, port: Port, requests: Requests) -> None:
         self._port = port
         self._requests = requests
 

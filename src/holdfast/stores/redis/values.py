@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
 
 from ...core.guard.model import (
     Abandon,
@@ -23,62 +22,22 @@ from ...core.guard.model import (
     Value,
     Wish,
 )
-from ...core.model import Gone, Granted, Held, Loss
+from ...core.model import Gone, Held, Loss
 from ...errors import HoldfastError, StoreUnavailable
 from . import value_replies as replies
 from .complaints import ServerSaid, complaint
+from .port import Port, Reply
 from .scripts import Call
 from .value_calls import ValueRequests
-from .value_keys import SHARDS, Place
+from .value_keys import SHARDS
 
 log = logging.getLogger("holdfast")
 
-Reply = Any
 #: Maximum seconds to report the address of a request that was sent without an address; if this
 #: report fails, a later request reports the address.
 ADDRESS_S = 0.2
 #: The first element of the reply to a begin that must wait.
 _WAITS = 2
-
-
-class Port(Protocol):
-    """The parts of the port that are used here; see ``store.Port``."""
-
-    label: str
-
-    def ask(self, call: Call, within: float) -> Awaitable[Reply]:
-        """Send one call."""
-        ...
-
-    async def ask_many(self, calls: Sequence[Call], within: float) -> list[Reply | Exception]:
-        """Send many calls in one round trip per server."""
-        ...
-
-    def fetch(self, places: Sequence[Place], within: float) -> Awaitable[list[Reply]]:
-        """Read values, in one round trip per server."""
-        ...
-
-    def enter(
-        self, claim_id: str, call_of: Callable[[bytes], Call], within: float
-    ) -> Awaitable[Reply]:
-        """Send the first call of a request that may wait."""
-        ...
-
-    def addressed(self, claim_id: str) -> bool:
-        """True if the call of this waiting request had an address."""
-        ...
-
-    async def stand(self, claim_id: str, call_of: Callable[[bytes], Call], within: float) -> Reply:
-        """Send a further call of a waiting request to the place where it waits."""
-        ...
-
-    async def wait(self, claim_id: str, ticket: int, seconds: float) -> Granted | None:
-        """Sleep until woken, at most ``seconds``."""
-        ...
-
-    def unlisten(self, claim_id: str) -> None:
-        """Stop waiting."""
-        ...
 
 
 class RedisGuards:
