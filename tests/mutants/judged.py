@@ -3,7 +3,7 @@
 The judges of a bug are the tests that execute its statement, the fastest first: histories of the
 simulator, tests of the core, and the kit on the memory store. All are imported once. For each bug
 a process is forked, in which the functions with the bug get their changed code. A test notices the
-bug if it fails twice, as a busy machine can make a test fail.
+bug if it fails twice, and then passes without the bug: a busy machine can make a test fail.
 
 It reads bugs as a line of JSON, and writes a line with the report on each. If the bug changes what
 an import does, a separate process plants it: the one that ``PATH`` and ``NUMBER`` name.
@@ -45,6 +45,8 @@ AT_ONCE = 16
 #: A test hangs if it takes this many times its measured seconds, and these seconds more.
 SLOWER, HANGS_S = 10, 20.0
 SEEN = Seen()
+#: The functions with a bug, and their code without it.
+_FORMER: list[tuple[FunctionType, CodeType]] = []
 Items = Sequence["pytest.Item"]
 V = TypeVar("V")
 #: Functions or their code, by file, qualified name and first line.
@@ -119,13 +121,21 @@ class Court:
             number, said = self._run(left)
             if not said:
                 return ""
-            if self._run(left[number : number + 1])[1]:
+            one = left[number : number + 1]
+            if self._run(one)[1] and (self.planted or not self._run(one, whole=True)[1]):
                 return "?" * bool(noted()) + said
             left = left[number + 1 :]
         return ""
 
-    def _run(self, items: Items) -> tuple[int, str]:
-        ((_, said),) = forked([items], lambda items, at: failed(items, at, self.known), 1)
+    def _run(self, items: Items, whole: bool = False) -> tuple[int, str]:
+        """Run these tests until one fails; ``whole``: without the bug."""
+
+        def run(items: Items, place: Path) -> str:
+            if whole:
+                restore()
+            return failed(items, place, self.known)
+
+        ((_, said),) = forked([items], run, 1)
         number, _, report = said.partition(" ")
         return int(number or 0), report
 
@@ -171,11 +181,19 @@ def replant(bug: Drawn, functions: Functions[FunctionType]) -> bool:
         for one in functions[place]:
             last = max(at or 0 for _, _, at in one.__code__.co_lines())
             planted |= place[2] <= line <= last
+            former = one.__code__
             try:
                 (one.__code__,) = codes[place]
+                _FORMER.append((one, former))
             except ValueError:  # two functions in one line, or not the same closed variables
                 return False
     return planted
+
+
+def restore() -> None:
+    """Give the functions their former code."""
+    while _FORMER:
+        one, one.__code__ = _FORMER.pop()
 
 
 def main(path: str = "", number: str = "") -> int:

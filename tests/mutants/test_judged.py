@@ -95,6 +95,8 @@ def test_a_bug_is_planted_in_functions_that_are_in_use(module: Path) -> None:
     assert kept(9)
     assert judged.replant(bug(module, "value + value"), judged.functions())
     assert doubled(3) == 0
+    judged.restore()
+    assert (kept(9), doubled(3)) == (False, 6)
 
 
 def test_a_bug_that_closes_over_other_variables_is_planted_by_an_import(module: Path) -> None:

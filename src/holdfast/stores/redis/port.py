@@ -1,4 +1,4 @@
-"""What the verbs need of the connections to Redis."""
+"""The port: the connections to Redis, as the verbs use them."""
 
 from __future__ import annotations
 
