@@ -221,7 +221,9 @@ class Blocking(ToyStore):
             with socket.create_connection(self.address, self.limit(within)) as one:
                 one.settimeout(self.limit(within))
                 one.sendall(self.request(verb, args))
-                line = one.makefile("rb").readline()
+                # A finalizer would swallow Ctrl-C.
+                with one.makefile("rb") as lines:
+                    line = lines.readline()
             return self.read(line)
         except self.lost as wrong:
             raise StoreUnavailable(f"{self.label} did not answer: {wrong}") from wrong
