@@ -92,7 +92,7 @@ def played(world: str, urls: dict[str, str]) -> Failed:
 def failures(request: pytest.FixtureRequest, urls: dict[str, str]) -> Iterator[Ahead[str, Failed]]:
     """The failures, by environment and store. Each environment is one program."""
     stores: dict[str, list[str]] = {}
-    for world, store in asked(request, KEPT, "world", "store"):
+    for world, store in asked(request, KEPT, "patched", "store"):
         stores.setdefault(world, []).append(store)
 
     def play(world: str) -> Failed:
