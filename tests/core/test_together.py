@@ -130,7 +130,7 @@ def test_a_release_without_a_reply_is_repeated_unless_that_is_useless(
         return sent[-1]
 
     holds = client.all(*NAMES).acquire()
-    flaky.leave_all = lost  # type: ignore[method-assign]
+    flaky.leave_all = lost
     if failure is DiskFailed:
         with pytest.raises(DiskFailed, match="planted"):
             holds.release()

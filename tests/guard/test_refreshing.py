@@ -188,3 +188,19 @@ async def test_a_refresh_lease_is_renewed_when_a_third_of_it_has_passed(at: At) 
     assert guard._ctx.now() - begun > 0.25
     at.source.go.set()
     assert await computing.result() == 0
+
+
+async def test_a_refresh_lease_is_no_longer_renewed_after_a_cancellation_or_a_value(
+    aio: At,
+) -> None:
+    guard, source = aio.guard(lease=3600), aio.source
+    task = asyncio.create_task(guard.get(source.slow))
+    await source.begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert guard._ctx.keeper.pending() == 0
+    record = await guard.inspect()
+    assert (record.owner, record.failures) == ("", 0)
+    assert await guard.get(source.compute) == 0
+    assert guard._ctx.keeper.pending() == 0
