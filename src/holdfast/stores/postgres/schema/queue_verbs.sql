@@ -160,6 +160,7 @@ DECLARE
     last_place bigint;
     low bigint[] := ARRAY[p_grouped, p_plain];
     expired bigint := p_expired;
+    reaped_us bigint;
     asleep boolean := false;
     dry boolean := false;
     retry bigint := {ask_again_us};
@@ -171,6 +172,7 @@ BEGIN
         bound := set_config('lock_timeout', p_within::text, true);
     END IF;
     now_us := queue_begin(p_relaxed);
+    reaped_us := now_us;
     PERFORM queue_alone(p_id);
     IF greatest(p_grouped, p_plain, p_expired) > now_us THEN  -- the clock was set back
         low := ARRAY[0, 0];
@@ -269,7 +271,9 @@ BEGIN
             VALUES (p_id, p_queue, now_us + {asleep_us}, p_address)
             ON CONFLICT (take) DO UPDATE SET until = excluded.until, address = excluded.address;
         END IF;
-        retry := least(retry, queue_soonest(p_queue, now_us));
+        -- A lease can have expired since the search for expired ones.
+        retry := least(retry,
+            greatest(0, queue_soonest(p_queue, reaped_us) - (now_us - reaped_us)));
     END IF;
     RETURN QUERY SELECT * FROM queue_lent(p_id, low || expired, now_us, retry);
 END $$;
