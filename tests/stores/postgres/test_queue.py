@@ -67,6 +67,24 @@ def test_a_repair_by_a_take_that_began_earlier_shortens_no_pause(
     assert bench.server.ask(asked, verbs.queue.encode()) == [(until_us,)]
 
 
+def test_a_lease_that_expires_during_a_take_is_due_at_once(bench: Bench, new_verbs: Make) -> None:
+    verbs, late = new_verbs(), new_verbs().wish(wait=True)
+    verbs.asked(late)  # now the client listens for wake-ups
+    verbs.put(job("a"))
+    assert verbs.take(verbs.wish(ttl=0.3))
+    # Given a take that has read the clock, and whose search for expired leases has to wait
+    key = "hashtextextended(%s, 7236144)"
+    with bench.server.connect() as link, link.transaction():
+        link.execute(f"SELECT pg_advisory_xact_lock({key})", [str(uuid.UUID(late.id))])
+        found: list[Any] = []
+        thread = threading.Thread(target=lambda: found.append(verbs.asked(late)))
+        thread.start()
+        time.sleep(0.5)  # the lease expires
+    thread.join()
+    # Then it asks again at once, and not after a second
+    assert found[0].deliveries or found[0].retry_in < 0.1
+
+
 def test_a_job_that_is_being_put_when_a_worker_goes_to_sleep_wakes_it(
     bench: Bench, locks: Client, own_name: str
 ) -> None:
